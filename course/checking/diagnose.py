@@ -1,0 +1,165 @@
+"""Say why an answer was rejected: the catalogued misunderstanding it behaves like, or the smallest difference."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from course.checking.compare import Difference, behaves_like, first_difference
+from course.checking.describe import brief, describe, shorten
+from course.checking.exercise import Candidate, Exercise, ValueExercise, WrongAnswer
+from course.checking.observation import Observation, TensorSeen, leaves
+from course.checking.observe import CATALOGUE_SECONDS, CheckFailed, is_diagnosable, observe
+from course.checking.verdict import Outcome, Verdict
+
+ASPECT_SENTENCES = {
+    "mutation": "The call treats its inputs otherwise than the task asks.",
+    "shape": "The shape differs from what the task asks for.",
+    "dtype": "The dtype differs from what the task asks for.",
+    "sharing": "The result does not use memory in the way that the task asks for.",
+    "strides": "The elements are right, but they are laid out otherwise in memory.",
+    "gradients": "The values are right, but gradients do not flow as the task asks.",
+    "value": "The values differ.",
+}
+
+
+@functools.cache
+def expected_observations(exercise: Exercise) -> list[Observation]:
+    """What the reference does on every probe; observed once a process."""
+    return _catalogue(exercise, [exercise.answer_reference])[0]
+
+
+@functools.cache
+def catalogue_observations(exercise: Exercise) -> list[tuple[WrongAnswer, list[Observation]]]:
+    """What every catalogued wrong answer does on every probe; observed once a process, and only when needed."""
+    return list(zip(exercise.wrong_answers, _catalogue(exercise, exercise.wrong_answers), strict=True))
+
+
+def _catalogue(exercise: Exercise, candidates: Sequence[Candidate]) -> list[list[Observation]]:
+    answers = [exercise.value_of(candidate) for candidate in candidates]
+    run, table = observe(exercise, answers, passes=1, deadline=CATALOGUE_SECONDS)
+    if not run.finished:
+        raise CheckFailed(f"the catalogued answers of {exercise.id} could not be observed ({run.ending})")
+    return [turns[0] for turns in table]
+
+
+def probe_words(exercise: Exercise, index: int) -> str:
+    return exercise.probes[index].name.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Match:
+    wrong: WrongAnswer
+    share: float  # of the failing probes
+    agreeing: int  # of all probes
+
+
+def rejected(exercise: Exercise, seen: list[Observation], expected: list[Observation], failing: list[int]) -> Verdict:
+    index = min(failing, key=lambda i: (_size(seen[i]), i))
+    difference = first_difference(exercise, seen[index], expected[index])
+    where_seen, where_expected = _in_words(exercise, index, seen[index], difference)
+    match = best_match(exercise, seen, failing)
+    if match is None:
+        error = seen[index].error
+        outcome = Outcome.ERROR if error else Outcome.WRONG
+        return Verdict(
+            exercise.id,
+            outcome,
+            _without_match(exercise, seen[index], difference),
+            seen=where_seen,
+            expected=where_expected,
+        )
+    text = (
+        match.wrong.message
+        if match.share == 1
+        else f"This looks partly like a known misunderstanding. {match.wrong.message}"
+    )
+    return Verdict(exercise.id, Outcome.WRONG, text, match.wrong.id, match.wrong.fault, where_seen, where_expected)
+
+
+def best_match(exercise: Exercise, seen: list[Observation], failing: list[int]) -> Match | None:
+    """The catalogued wrong answer that behaves like this one on at least half of the failing probes."""
+    matches = []
+    for wrong, observed in catalogue_observations(exercise):
+        alike = [
+            behaves_like(exercise, mine, theirs) and not (mine.error and not is_diagnosable(mine.error))
+            for mine, theirs in zip(seen, observed, strict=True)
+        ]
+        share = sum(alike[i] for i in failing) / len(failing)
+        if share >= 0.5:
+            matches.append(Match(wrong, share, sum(alike)))
+    return max(matches, key=lambda match: (match.share, match.agreeing), default=None)
+
+
+def _size(seen: Observation) -> float:
+    """Elements of the inputs; a probe that calls the answer itself shows no inputs and comes last."""
+    return sum(_elements(leaf) for leaf in leaves(seen.inputs)) if seen.inputs else float("inf")
+
+
+def _elements(value: Any) -> int:
+    if not isinstance(value, TensorSeen):
+        return 1
+    count = 1
+    for size in value.shape:
+        count *= size
+    return count
+
+
+def _without_match(exercise: Exercise, seen: Observation, difference: Difference) -> str | None:
+    error = seen.error
+    if isinstance(exercise, ValueExercise):
+        return f"Expected {exercise.expects}."
+    if error is None:
+        return ASPECT_SENTENCES.get(difference.aspect)
+    if error.type == "NotImplementedError":
+        return "Some part still raises NotImplementedError. Replace it and check again."
+    if not is_diagnosable(error) and error.type == "TypeError":
+        return f"The call did not fit the parameters. The exercise calls `{_signature(exercise)}`."
+    if error.line is None:
+        return "Using what the answer returned raised an error. Look at the type and shape that the task asks for."
+    return "The answer raised an error where a result was expected."
+
+
+def _signature(exercise: Exercise) -> str:
+    text = exercise.stub_source().split("\n", 1)[0]
+    return text.removeprefix("def ").removeprefix("class ").rstrip(": ")
+
+
+def _in_words(exercise: Exercise, index: int, seen: Observation, difference: Difference) -> tuple[str, str]:
+    if isinstance(exercise, ValueExercise):
+        return describe(seen.value), exercise.expects
+    probe = exercise.probes[index]
+    if probe.requirement is not None:
+        note = f"`{shorten(seen.note)}`" if seen.note else "a breach of a rule that the task states"
+        return note, (probe.requirement.__doc__ or probe.name).strip()
+    arguments = list(inspect.signature(exercise.stub_object).parameters)[: len(seen.inputs)]
+    given = ", with " + "; ".join(map(_assignment, arguments, seen.inputs)) if seen.inputs else ""
+    names = [
+        name for argument, value in zip(arguments, seen.inputs, strict=False) for name in _leaf_names(argument, value)
+    ]
+    path = f"result{difference.path}: " if difference.path else ""
+    found = f'{_named(path + difference.seen, names)} (probe "{probe_words(exercise, index)}"{given})'
+    return found, _named(path + difference.expected, names)
+
+
+def _leaf_names(argument: str, value: Any) -> list[str]:
+    """The names under which a person finds the leaves of an argument: ``x``, or ``index[0]`` and ``index[1]``."""
+    count = len(list(leaves(value)))
+    return [f"{argument}[{i}]" for i in range(count)] if isinstance(value, (tuple, list)) else [argument] * count
+
+
+def _assignment(name: str, value: Any) -> str:
+    return f"{name} = {brief(value)}"
+
+
+def _named(text: str, names: list[str]) -> str:
+    """Comparisons speak of "input 2"; a person reads the parameter's name."""
+    return re.sub(
+        r"\binput (\d+)\b",
+        lambda found: f"`{names[int(found[1]) - 1]}`" if int(found[1]) <= len(names) else found[0],
+        text,
+    )

@@ -1,0 +1,155 @@
+"""Give an answer to an exercise's probes and note everything it did."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from course.checking.exercise import Exercise, Probe
+from course.checking.isolate import Run, run_isolated
+from course.checking.observation import Encoder, ErrorSeen, Observation, leaves
+from course.checking.source import source_of
+from course.checking.state import preserved_state
+
+INPUT_SEED = 20_000
+PASSES = 2
+CATALOGUE_SECONDS = 60.0
+MAX_MESSAGE = 400
+
+# Exceptions that show an unfinished or misspelt answer, never a misunderstanding of PyTorch.
+UNDIAGNOSABLE = {"NameError", "UnboundLocalError", "SyntaxError", "IndentationError", "NotImplementedError"}
+ARITY = re.compile(
+    r"positional argument|required (?:keyword-only )?argument|unexpected keyword argument|multiple values for"
+)
+
+
+class CheckFailed(RuntimeError):
+    """The checking machinery, not the answer, could not do its work."""
+
+
+def is_diagnosable(error: ErrorSeen) -> bool:
+    return error.type not in UNDIAGNOSABLE and not (error.type == "TypeError" and ARITY.search(error.message))
+
+
+def observe_probe(exercise: Exercise, probe: Probe, answer: Any, seed: int) -> Observation:
+    """One call of one probe. ``seed`` is what the global random generators hold when the answer is called."""
+    if probe.requirement is not None:
+        return _observe_source(probe, answer)
+    if probe.function is None:
+        return Observation(Encoder()(answer))
+    # The filters of the notebook or of its runner must not decide what an answer does.
+    warnings.simplefilter("ignore")
+    if probe.takes_answer:
+        torch.manual_seed(seed)
+        value = _called(probe.function, (answer,), answer, own_code=probe.function.__code__)
+        return Observation(value if type(value) is ErrorSeen else Encoder(own_class=_own(answer))(value))
+    torch.manual_seed(INPUT_SEED)
+    inputs = probe.function()
+    inputs = inputs if type(inputs) is tuple else (inputs,)
+    flat = list(leaves(inputs))
+    shown = tuple(Encoder()(argument) for argument in inputs)
+    before = [Encoder()(leaf) for leaf in flat]
+    torch.manual_seed(seed)
+    value = _called(answer, inputs, answer)
+    after = [Encoder()(leaf) for leaf in flat]
+    mutated = tuple((i, new) for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)
+    if type(value) is ErrorSeen:
+        return Observation(value, shown, mutated)
+    encoded = Encoder(inputs, _own(answer))(value)
+    return Observation(encoded, shown, mutated, _gradients(exercise, value, flat))
+
+
+def _own(answer: Any) -> type | None:
+    return answer if issubclass(type(answer), type) else None
+
+
+def _called(function: Any, arguments: tuple[Any, ...], answer: Any, own_code: Any = None) -> Any:
+    try:
+        return function(*arguments)
+    except BaseException as error:
+        return _error_seen(error, answer, own_code)
+
+
+def _error_seen(error: BaseException, answer: Any, own_code: Any) -> ErrorSeen:
+    kind = type(error)
+    try:
+        message = str(error)
+    except BaseException:
+        message = "(its message could not be read)"
+    if len(message) > MAX_MESSAGE:
+        message = message[:MAX_MESSAGE] + " ..."
+    bases = tuple(base.__name__ for base in kind.__mro__)
+    return ErrorSeen(kind.__name__, bases, message, _line_of(error, answer, own_code))
+
+
+def _line_of(error: BaseException, answer: Any, own_code: Any) -> str | None:
+    """The innermost line of the answer's own file in the traceback, lines of the probe itself left out."""
+    code = getattr(inspect.unwrap(answer), "__code__", None) if inspect.isroutine(answer) else None
+    try:
+        home = code.co_filename if code else inspect.getfile(answer)
+    except (TypeError, OSError):
+        return None
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        frame_code = trace.tb_frame.f_code
+        if frame_code.co_filename == home and frame_code is not own_code:
+            line = linecache.getline(home, trace.tb_lineno).strip() or line
+        trace = trace.tb_next
+    return line
+
+
+def _gradients(exercise: Exercise, value: Any, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+    if "gradients" not in exercise.compare:
+        return None
+    wanted = [leaf for leaf in inputs if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    outputs = [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None]
+    if not wanted or not outputs:
+        return tuple(None for _ in wanted)
+    # Unequal weights, so that gradients do not cancel by symmetry.
+    total = sum(
+        (out * torch.linspace(0.5, 1.5, out.numel(), dtype=out.dtype).reshape(out.shape)).sum() for out in outputs
+    )
+    grads = torch.autograd.grad(total, wanted, allow_unused=True)
+    return tuple(None if grad is None else Encoder()(grad) for grad in grads)
+
+
+def _observe_source(probe: Probe, answer: Any) -> Observation:
+    text = source_of(answer)
+    broken = probe.requirement(ast.parse(text)) if text is not None else None
+    if broken is None:
+        return Observation(True)
+    first = (ast.get_source_segment(text, broken) or "").splitlines()
+    return Observation(False, note=first[0] if first else None)
+
+
+def _all_observations(exercise: Exercise, answers: Sequence[Any], passes: int) -> Iterator[tuple[Any, ...]]:
+    for which, answer in enumerate(answers):
+        for turn in range(passes):
+            for index, probe in enumerate(exercise.probes):
+                yield ("start", which, turn, index)
+                with preserved_state():
+                    seen = observe_probe(exercise, probe, answer, seed=INPUT_SEED + 1 + turn)
+                yield ("seen", which, turn, index, seen)
+
+
+def observe(
+    exercise: Exercise, answers: Sequence[Any], *, passes: int, deadline: float
+) -> tuple[Run, list[list[list[Any]]]]:
+    """Run all probes on all answers in one isolated process.
+
+    Returns how the run ended and the observations as ``table[answer][turn][probe]``, None where the run did not get to.
+    """
+    run = run_isolated(lambda: _all_observations(exercise, answers, passes), deadline=deadline)
+    table: list[list[list[Any]]] = [[[None] * len(exercise.probes) for _ in range(passes)] for _ in answers]
+    for message in run.messages:
+        if message[0] == "seen":
+            _, which, turn, index, seen = message
+            table[which][turn][index] = seen
+    return run, table

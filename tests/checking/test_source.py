@@ -1,0 +1,95 @@
+"""Cutting source: stubs, published solutions, requirements."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from support import demo
+
+from course.checking.requirements import no_call, no_python_loop
+from course.checking.source import is_stub, renamed, source_of, with_body
+
+
+def test_decorators_are_left_out():
+    assert source_of(demo.by_reshape) == "def by_reshape(x):\n    return x.reshape(-1)\n"
+    assert source_of(len) is None
+    assert source_of(3) is None
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "def ref(x, y=2): return x + y\n",
+        "def ref(x, y=2):\n    return x + y\n",
+        'def ref(x, y=2):\n    """Own docstring."""\n    return x + y\n',
+        "def ref(\n    x,\n    y=2,\n):\n    # why\n    return x + y\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "stub",
+    [
+        'def add(x: int, y: int = 2) -> int:\n    """Add."""\n    raise NotImplementedError\n',
+        'def add(\n    x: int,\n    y: int = 2,\n) -> int:\n    """Add.\n\n    Long."""\n    ...\n',
+        "def add(x, y=2):  # a comment with a colon:\n    ...\n",
+    ],
+)
+def test_a_solution_is_the_stub_with_the_reference_s_body(stub, reference):
+    text = with_body(stub, reference)
+    scope = {}
+    exec(text, scope)
+    assert scope["add"](3) == 5
+    assert ("# why" in text) == ("# why" in reference)
+    assert text.count('"""Own') == 0
+
+
+def test_renaming_follows_recursion():
+    text = renamed("def fact(n):\n    return 1 if n < 2 else n * fact(n - 1)\n", "f")
+    scope = {}
+    exec(text, scope)
+    assert scope["f"](4) == 24
+
+
+def test_stubs_and_attempts():
+    stub = 'def f(x: int) -> int:\n    """Do."""\n    raise NotImplementedError\n'
+
+    def nothing(x):
+        """Doc."""
+
+    def ellipsis(x): ...
+
+    def unfinished(x):
+        raise NotImplementedError("soon")
+
+    def attempt(x):
+        return x
+
+    assert is_stub(nothing, stub)
+    assert is_stub(ellipsis, stub)
+    assert is_stub(unfinished, stub)
+    assert not is_stub(attempt, stub)
+    assert not is_stub(print, stub)
+
+
+@pytest.mark.parametrize(
+    ("code", "loops"),
+    [
+        ("def f(x): return x.sum()", False),
+        ("def f(x): return [a for a in x]", True),
+        ("def f(x): return sum(a for a in x)", True),
+        ("def f(x): return list(map(abs, x))", True),
+        ("def f(x): return x.tolist()", True),
+        ("def f(x):\n while x: pass", True),
+        ("def f(x):\n for a in x: pass", True),
+    ],
+)
+def test_python_loops_are_found(code, loops):
+    assert (no_python_loop(ast.parse(code)) is not None) == loops
+
+
+def test_forbidden_calls_are_found():
+    rule = no_call("clone", "contiguous")
+    assert rule(ast.parse("x.clone()")) is not None
+    assert rule(ast.parse("torch.clone(x)")) is not None
+    assert rule(ast.parse("x.view(-1)")) is None
+    assert rule.__doc__ == "no call of clone() or contiguous()"

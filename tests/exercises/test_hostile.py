@@ -1,0 +1,66 @@
+"""Whatever an answer is or does, it gets a verdict in a sentence, and the process survives."""
+
+from __future__ import annotations
+
+import pytest
+from support import hostile
+
+from course.checking import Outcome, ValueExercise, check_answer, isolate
+from course.checking.isolate import can_fork
+from course.checking.state import global_state
+from course.exercises import exercise_ids, load_exercise
+
+EXERCISES = [load_exercise(name) for name in exercise_ids()]
+CALLABLE = [e for e in EXERCISES if not isinstance(e, ValueExercise)]
+SLOW = {hostile.loops_forever}
+
+pytestmark = pytest.mark.skipif(
+    not can_fork(), reason="isolation needs fork on Linux without an initialised accelerator"
+)
+
+
+@pytest.fixture(autouse=True)
+def little_memory(monkeypatch):
+    monkeypatch.setattr(isolate, "MEMORY_BYTES", 2**29)  # filling less takes less time
+
+
+def says_a_sentence(verdict):
+    text = f"{verdict.diagnosis or ''}{verdict.seen or ''}"
+    return verdict.passed or (
+        len(text) > 10 and "Traceback" not in str(verdict) and "course/checking" not in str(verdict)
+    )
+
+
+@pytest.mark.parametrize("what", hostile.NONSENSE)
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.id)
+def test_nonsense(exercise, what):
+    verdict = check_answer(exercise, hostile.NONSENSE[what])
+    assert verdict.outcome in (Outcome.ERROR, Outcome.WRONG), str(verdict)
+    assert says_a_sentence(verdict), str(verdict)
+
+
+@pytest.mark.parametrize("misbehave", hostile.MISBEHAVING, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("exercise", CALLABLE, ids=lambda e: e.id)
+def test_misbehaviour(exercise, misbehave):
+    right = exercise.answer_reference.obj
+    if exercise.kind == "class":
+        answer = type("Answer", (right,), {"__init__": misbehave(lambda *args: None)})
+    else:
+        answer = misbehave(right)
+    before = global_state()
+    verdict = check_answer(exercise, answer, deadline=1.0 if misbehave in SLOW else None)
+    after = global_state()
+    assert says_a_sentence(verdict), str(verdict)
+    assert not verdict.passed or misbehave in hostile.MAY_PASS or no_tensor_to_mutate(exercise, misbehave), str(verdict)
+    if misbehave is hostile.loops_forever:
+        assert verdict.outcome is Outcome.TIMED_OUT
+    for key in before:
+        assert repr(before[key]) == repr(after[key]), key
+
+
+def no_tensor_to_mutate(exercise, misbehave):
+    return misbehave is hostile.mutates_its_input and not any(
+        "Tensor" in str(annotation)
+        for name, annotation in exercise.stub_object.__annotations__.items()
+        if name != "return"
+    )
