@@ -15,6 +15,7 @@ from course.checking.isolate import Run
 from course.checking.observation import Encoder, Observation
 from course.checking.observe import PASSES, CheckFailed, observe
 from course.checking.source import is_stub
+from course.checking.state import preserved_state
 from course.checking.verdict import Outcome, Verdict
 
 
@@ -24,7 +25,9 @@ def check_answer(exercise: Exercise, answer: Any, *, deadline: float | None = No
     deadline: wall seconds for all probes together; the exercise's own where None.
     """
     start = time.perf_counter()
-    verdict = _unfit(exercise, answer) or _judge(exercise, answer, exercise.seconds if deadline is None else deadline)
+    with preserved_state():
+        seconds = exercise.seconds if deadline is None else deadline
+        verdict = _unfit(exercise, answer) or _judge(exercise, answer, seconds)
     return replace(verdict, seconds=time.perf_counter() - start)
 
 

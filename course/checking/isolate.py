@@ -8,6 +8,7 @@ without deadline and memory limit.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import itertools
 import os
@@ -112,6 +113,7 @@ def _child(produce: Produce, writer: int, memory_bytes: int) -> None:
     gc.freeze()  # finalizers of the parent's objects must not run here
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    faulthandler.disable()  # the parent says how the child ended
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)

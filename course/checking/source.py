@@ -5,22 +5,49 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import linecache
 import re
 import textwrap
+from types import FunctionType
 from typing import Any
 
 
 def source_of(obj: Any) -> str | None:
     """Dedented source of a function or class without its decorators; None where Python cannot find it."""
     try:
-        text = textwrap.dedent(inspect.getsource(obj))
-        node = definition(text)
+        text = _class_text(obj) if inspect.isclass(obj) else inspect.getsource(obj)
+        node = definition(text := textwrap.dedent(text))
     except (OSError, TypeError, SyntaxError, IndentationError, LookupError):
         return None
     if node is None:
         return None
     lines = text.splitlines(keepends=True)
     return "".join(lines[node.lineno - 1 : node.end_lineno]).rstrip() + "\n"
+
+
+def _class_text(cls: type) -> str:
+    """The text of a class, found from the code of its methods.
+
+    inspect goes by the module's file instead, which a notebook does not have, and takes the first class of that name.
+    """
+    codes = [function.__code__ for value in vars(cls).values() if (function := _plain_function(value))]
+    if not codes:
+        return inspect.getsource(cls)
+    # Methods that a decorator generated have no text.
+    filename = next((code.co_filename for code in codes if linecache.getlines(code.co_filename)), None)
+    lines = linecache.getlines(filename) if filename else []
+    own = [code.co_firstlineno for code in codes if code.co_filename == filename]
+    for node in ast.walk(ast.parse("".join(lines))):
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            first, last = node.lineno, node.end_lineno or node.lineno
+            if all(first <= line <= last for line in own):
+                return "".join(lines[first - 1 : last])
+    raise OSError(f"the source of {cls.__name__} was not found")
+
+
+def _plain_function(value: Any) -> FunctionType | None:
+    value = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+    return value if type(value) is FunctionType else None
 
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

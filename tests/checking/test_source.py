@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 
 import pytest
 from support import demo
@@ -41,6 +42,23 @@ def test_a_solution_is_the_stub_with_the_reference_s_body(stub, reference):
     assert scope["add"](3) == 5
     assert ("# why" in text) == ("# why" in reference)
     assert text.count('"""Own') == 0
+
+
+def test_classes_are_found_by_their_methods():
+    text = "class Scaled:\n    def forward(self, x):\n        return 2 * x\n"
+    filename = "<a cell>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    scope = {"__name__": demo.__name__}  # whose file has a class of this name as well
+    exec(compile(text, filename, "exec"), scope)
+    assert source_of(scope["Scaled"]) == text
+    assert "register" not in source_of(demo.Scaled)
+    assert "super().__init__()" in source_of(demo.Scaled)
+
+
+def test_a_class_whose_text_is_gone_has_no_source():
+    scope = {"__name__": demo.__name__}
+    exec(compile("class Scaled:\n    def forward(self, x):\n        return 2 * x\n", "<gone>", "exec"), scope)
+    assert source_of(scope["Scaled"]) is None
 
 
 def test_renaming_follows_recursion():

@@ -14,14 +14,15 @@ EXERCISES = [load_exercise(name) for name in exercise_ids()]
 CALLABLE = [e for e in EXERCISES if not isinstance(e, ValueExercise)]
 SLOW = {hostile.loops_forever}
 
-pytestmark = pytest.mark.skipif(
-    not can_fork(), reason="isolation needs fork on Linux without an initialised accelerator"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not can_fork(), reason="isolation needs fork on Linux without an initialised accelerator"),
+]
 
 
 @pytest.fixture(autouse=True)
 def little_memory(monkeypatch):
-    monkeypatch.setattr(isolate, "MEMORY_BYTES", 2**29)  # filling less takes less time
+    monkeypatch.setattr(isolate, "MEMORY_BYTES", 2**27)  # filling less takes less time
 
 
 def says_a_sentence(verdict):

@@ -11,6 +11,7 @@ from support.mutants import build, mutants
 from course.checking import ChoiceExercise, ValueExercise, check_answer
 from course.exercises import exercise_ids, load_exercise
 
+pytestmark = pytest.mark.slow
 DEADLINE = 5.0
 
 

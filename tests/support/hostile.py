@@ -54,7 +54,7 @@ def takes_all_memory(right: Right) -> Right:
     def answer(*args: Any) -> Any:
         kept = []
         while True:
-            kept.append(torch.ones(2**26))
+            kept.append(torch.ones(2**23))
 
     return answer
 

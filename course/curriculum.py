@@ -1,0 +1,105 @@
+"""The manifest: which lessons exist, in which order, what they need and where their files are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+NOTEBOOKS_VARIABLE = "COURSE_NOTEBOOKS"
+PROFILES = ("smoke", "quick", "full")
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One lesson.
+
+    `number` is two digits ("01"), `minutes` what a learner needs, `prerequisites` the numbers of lessons that come
+    first. `parameters` holds names and defaults of the cell tagged `parameters`; `hardware` says what the lesson
+    runs on ("cpu", "gpu optional"); `cpu_seconds` is the budget of a run at one thread. `exercises` names the folder
+    of `course/exercises` whose exercises belong to this lesson.
+    """
+
+    number: str
+    slug: str
+    title: str
+    minutes: int
+    exercises: str
+    prerequisites: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = field(
+        default_factory=lambda: MappingProxyType({"device": "auto", "profile": "quick"})
+    )
+    hardware: str = "cpu"
+    cpu_seconds: float = 40
+
+    @property
+    def name(self) -> str:
+        """The stem of the lesson's files, "01_tensors_and_strides"."""
+        return f"{self.number}_{self.slug}"
+
+
+LESSONS: tuple[Lesson, ...] = (
+    Lesson(
+        number="01",
+        slug="tensors_and_strides",
+        title="Tensors and strides",
+        minutes=120,
+        exercises="tensors",
+        hardware="gpu optional",
+    ),
+)
+
+
+class UnknownLesson(LookupError):
+    """No lesson answers to the given name; the message lists those that exist."""
+
+    def __init__(self, name: object, lessons: tuple[Lesson, ...] = LESSONS) -> None:
+        self.name = str(name)
+        valid = ", ".join(lesson.name for lesson in lessons) or "none yet"
+        super().__init__(f"There is no lesson {self.name!r}. The lessons are: {valid}.")
+
+
+def lesson(name: str, lessons: tuple[Lesson, ...] = LESSONS) -> Lesson:
+    """Return the lesson called `name`: its number ("01" or "1"), its slug, or both ("01_tensors_and_strides").
+
+    Raises UnknownLesson, which lists the valid names.
+    """
+    wanted = str(name)
+    for candidate in lessons:
+        if wanted.zfill(2) == candidate.number or wanted in (candidate.slug, candidate.name):
+            return candidate
+    raise UnknownLesson(name, lessons)
+
+
+def checkout() -> Path | None:
+    """Return the root of the repository this package lies in, or None for an installed package."""
+    root = Path(__file__).resolve().parents[1]
+    return root if (root / "lessons").is_dir() and (root / "pyproject.toml").is_file() else None
+
+
+def notebooks_folder() -> Path:
+    """Return where the built notebooks are: `notebooks/` in a checkout, `course/_notebooks/` when installed.
+
+    The environment variable COURSE_NOTEBOOKS names another folder; a build sets it for the kernel that executes a
+    notebook which is not there yet.
+    """
+    if NOTEBOOKS_VARIABLE in os.environ:
+        return Path(os.environ[NOTEBOOKS_VARIABLE])
+    root = checkout()
+    return root / "notebooks" if root else Path(__file__).resolve().parent / "_notebooks"
+
+
+def notebook_path(lesson: Lesson) -> Path:
+    """Return the path of a lesson's built notebook."""
+    return notebooks_folder() / f"{lesson.name}.ipynb"
+
+
+def recorded_path() -> Path:
+    """Return the path of the recorded claims (the file may not exist yet)."""
+    root = checkout()
+    return (
+        root / "lessons" / "recorded.json" if root else Path(__file__).resolve().parent / "_notebooks" / "recorded.json"
+    )

@@ -1,0 +1,5 @@
+"""What a cell calls: begin, check, hint, solution, pitfall, claim.
+
+Everything shown has a plain text form, an HTML form with the same content and, where tools read it,
+a JSON form.
+"""

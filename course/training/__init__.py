@@ -1,0 +1,1 @@
+"""Running and measuring: the device, timing."""

@@ -1,0 +1,65 @@
+"""What all tests share: the checkout, the versions that were verified, and a home of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def verified_versions() -> dict[str, str]:
+    """The pins of constraints.txt: normalised name of the distribution to version."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): pinned for name, pinned in pins}
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top folder of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def pins() -> dict[str, str]:
+    """The versions of constraints.txt, see `verified_versions`."""
+    return verified_versions()
+
+
+@pytest.fixture(scope="session")
+def torch_is_verified(pins: dict[str, str]) -> bool:
+    """Whether the installed torch is the one of constraints.txt: stored outputs are compared only there.
+
+    A local version such as 2.14.1+cpu counts as 2.14.1.
+    """
+    return Version(version("torch")).public == pins["torch"]
+
+
+@pytest.fixture(scope="session")
+def reports(root: Path) -> Path:
+    """The folder whose content CI keeps, also when tests fail. Git ignores it."""
+    folder = root / "reports"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+OWN = ("COURSE_HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+INHERITED = ("JUPYTER_PATH", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHON", "VENV")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep tests, and the kernels that they start, away from the user's files and from the make that started them."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in OWN:
+            patch.setenv(name, str(home / name.lower()))
+        for name in INHERITED:
+            patch.delenv(name, raising=False)
+        yield
