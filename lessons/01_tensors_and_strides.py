@@ -147,7 +147,7 @@ layouts(cube, "cube.unfold(2, 3, 1)", "cube.as_strided((3,), (5,), 1)")
 # - `unfold(dim, size, step)` makes windows that may overlap in memory. Axis `dim` now counts windows, `step` old
 #   strides apart; a new last axis walks inside a window.
 # - `as_strided(size, stride, offset)` addresses the *storage*. It ignores shape and strides of the tensor it is called
-#   on (without `offset` it keeps that tensor's), and checks only that the result stays inside the storage.
+#   on (without `offset` it keeps that tensor's). It refuses negative strides and places outside the storage.
 #
 # PyTorch has no negative strides: where NumPy's `a[::-1]` is a view, `x.flip(0)` copies.
 # > **Predict.** A row of 4 `float32` is expanded to a million rows. How many bytes hold its numbers?
@@ -176,8 +176,9 @@ m[1] = 7
 show("m[:, 0].tolist()")
 
 # %% [markdown]
-# **Explain.** PyTorch refuses when the tensor *being written to* overlaps itself. All of `m` does. The single row
-# `m[1]` does not, so the write goes through and shows in every row. Expand to read; `clone()` or `repeat()` to write.
+# **Explain.** PyTorch refuses to write to a tensor that has an axis of stride 0. All of `m` has one. The single row
+# `m[1]` has not, so the write goes through and shows in every row. Overlap of another kind, as in the windows of
+# `unfold`, it does not even notice. Write to no overlapping view: expand to read; `clone()` or `repeat()` to write.
 
 # %%
 # exercise: tensors.sliding_windows
@@ -309,7 +310,8 @@ layouts(x, "x[1]", "x[torch.tensor(1)]", "x[[1]]", "x[x > 3]")
 images = torch.zeros(8, 3, 32, 32)
 last = images.contiguous(memory_format=torch.channels_last)
 from_files = torch.zeros(8, 32, 32, 3).permute(0, 3, 1, 2)
-layouts(last, "last", "images", "from_files", "last.flatten(1)")
+layouts(last, "last", "last.permute(0, 2, 3, 1)", "last.flatten(1)")
+layouts(from_files, "from_files", "from_files.permute(0, 2, 3, 1)")
 convolved = F.conv2d(last, torch.zeros(4, 3, 3, 3))
 claim("the batch is contiguous in the default sense", last.is_contiguous(), equals=False)
 claim("the convolved batch's channel stride", convolved.stride(1), equals=1)
@@ -317,7 +319,7 @@ claim("the permuted batch has the same strides", from_files.stride() == last.str
 
 # %% [markdown]
 # **Explain.** Only the strides differ; index by (N, C, H, W) as ever. Decoded images mostly are (H, W, C) in memory: a
-# batch of them needs a `permute` and no copy. Of `last`, `view(8, -1)` raises; `flatten(1)` copies.
+# batch of them is `channels_last` after a `permute`, without a copy. `last.view(8, -1)` raises; `last.flatten(1)` copies.
 #
 # ## Broadcasting starts at the right
 #
@@ -410,9 +412,11 @@ show("(torch.arange(3) / 2).dtype", "(torch.arange(3) + 1.5).dtype", "(torch.one
 show("(torch.ones(2) * double).dtype", "(torch.arange(3) * double).dtype")
 
 # %% [markdown]
-# **Explain.** Python floats become `float32`, the default dtype. NumPy numbers keep their own, mostly `float64`. Where
-# dtypes meet, the higher *category* wins: bool, integer, floating, complex. Within a category, Python numbers and
-# 0-dimensional tensors give way to tensors with axes. In the last line the category decides.
+# **Explain.** `torch.tensor` makes `float32`, the default dtype, of Python floats; NumPy numbers keep theirs, mostly
+# `float64`.
+#
+# Where dtypes meet, the higher *category* wins: bool, integer, floating, complex. Within a category, numbers (Python's
+# and NumPy's) and 0-dimensional tensors give way to tensors with axes. In the last line the category decides.
 #
 # Matrix products and layers do not promote. Convert once, where the data come in. `Tensor.to` leaves the old tensor as
 # it is and returns another; only `Module.to` works in place.
@@ -466,8 +470,8 @@ show("torch.cat(copies)")
 
 # %% [markdown]
 # Not every array can cross. Read-only memory can, but tensors have no read-only flag, and writing through one is
-# undefined. Negative strides cannot: PyTorch has none. Ragged data make an array of Python objects. And an array
-# cannot record gradients: `detach()` first, and remember that the array still shares the tensor's memory.
+# undefined. Negative strides cannot: PyTorch has none. Ragged data make an array of Python objects, which no tensor
+# holds. And an array cannot record gradients: `detach()` first; the array still shares the tensor's memory.
 
 # %%
 received, flipped = np.frombuffer(bytes([1, 2, 3]), dtype=np.uint8), np.arange(4)[::-1]
@@ -478,14 +482,19 @@ with pitfall("numpy-readonly-alias", UserWarning):
 with pitfall("numpy-negative-stride", ValueError):
     torch.from_numpy(flipped)
 
+show("torch.tensor(received)", "torch.from_numpy(flipped.copy())")
+
+# %% [markdown]
+# Copies mended both. Ragged rows become one padded tensor; a tensor that records gradients is detached first.
+
+# %%
 with pitfall("numpy-object-array", TypeError):
     torch.tensor(ragged)
 
 with pitfall("numpy-of-grad-tensor", RuntimeError):
     output_layer.bias.numpy()
 padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(numbers) for numbers in ragged], batch_first=True)
-show("torch.tensor(received)", "torch.from_numpy(flipped.copy())", "padded.tolist()")
-show("output_layer.bias.detach().numpy().shape")
+show("padded.tolist()", "output_layer.bias.detach().numpy().shape")
 
 # %% [markdown]
 # > **Predict.** A thousand arrays become one tensor. How much slower is `torch.tensor(arrays)` than `np.stack`?
@@ -554,8 +563,8 @@ claim("moved in the loop", slower, stated="halves GPU use", low=1.5, high=3.0, u
 # ## What one operation costs
 #
 # An operation pays a fixed price before it touches a number: Python, dispatch, a new tensor.
-# > **Predict** four ratios: adding 1 to a million numbers against one; 1024 samples through a layer one by one against
-# > all at once; Python's `sum` of a thousand numbers against the tensor's; `.item()` at each step against once.
+# > **Predict** two ratios: adding 1 to a million numbers against one; 1024 samples through a layer one by one against
+# > all at once.
 
 # %% tags=["measured"]
 one, thousand, million = (torch.zeros(n, device=run_device) for n in (1, 1000, 1_000_000))
@@ -563,14 +572,22 @@ samples, losses = torch.ones(1024, 4, device=run_device), list(thousand)
 scorer = torch.nn.Linear(4, 1, device=run_device)
 adding = {"1 number": lambda: one + 1, "1000": lambda: thousand + 1, "1,000,000": lambda: million + 1}
 batches = {"1024 at once": lambda: scorer(samples), "one by one": lambda: [scorer(s) for s in samples.split(1)]}
-sums = {"tensor": thousand.sum, "Python": lambda: sum(thousand), "tolist() first": lambda: sum(thousand.tolist())}
-reading = {"one item()": lambda: sum(losses).item(), "1000 item()": lambda: sum(loss.item() for loss in losses)}
-for cases in (adding, batches, sums, reading):
+for cases in (adding, batches):
     print(compare_times(cases, min_run_time=min_run_time), end="\n\n")
 
 # %% [markdown]
-# **Explain.** For small tensors the call is nearly the whole price. Batches of one pay it for each sample, a Python
-# loop for each element. If you need Python numbers, call `tolist()` once.
+# **Explain.** For small tensors the call is nearly the whole price. Batches of one pay it for each sample.
+# > **Predict** two more: Python's `sum` of a thousand numbers against the tensor's; `.item()` at each step against once.
+
+# %% tags=["measured"]
+sums = {"tensor": thousand.sum, "Python": lambda: sum(thousand), "tolist() first": lambda: sum(thousand.tolist())}
+reading = {"one item()": lambda: sum(losses).item(), "1000 item()": lambda: sum(loss.item() for loss in losses)}
+for cases in (sums, reading):
+    print(compare_times(cases, min_run_time=min_run_time), end="\n\n")
+
+# %% [markdown]
+# **Explain.** A Python loop over a tensor pays the price for each element. If you need Python numbers, call `tolist()`
+# once.
 #
 # `.item()` hands one number to Python. On the CPU that is cheap, cheaper than adding a tensor. An accelerator works
 # through a queue, and `.item()` waits for the result, so for all that was queued before it. So do `print(loss)`,

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from course.checking.describe import describe, shape_text
+from course.checking.describe import count, describe, shape_text, with_type
 from course.checking.exercise import Exercise
 from course.checking.observation import ErrorSeen, ModuleSeen, Observation, TensorSeen
 
@@ -92,13 +92,15 @@ def _values(exercise: Exercise, seen: Any, expected: Any, path: str) -> Iterator
         yield from _dicts(exercise, seen, expected, path)
     elif isinstance(seen, (tuple, list)) and isinstance(expected, (tuple, list)):
         if len(seen) != len(expected):
-            yield Difference("value", describe(seen), f"{len(expected)} items", path)
+            yield Difference("value", f"{count(len(seen))}: {describe(seen)}", count(len(expected)), path)
             return
         for i, (got, want) in enumerate(zip(seen, expected, strict=True)):
             yield from _values(exercise, got, want, f"{path}[{i}]")
     elif _is_number(seen) and _is_number(expected):
         yield from _numbers(exercise, seen, expected, path)
-    elif seen != expected or type(seen) is not type(expected):
+    elif type(seen) is not type(expected):
+        yield Difference("type", with_type(seen), with_type(expected), path)
+    elif seen != expected:
         yield Difference("value", describe(seen), describe(expected), path)
 
 
@@ -133,7 +135,7 @@ def _dicts(exercise: Exercise, seen: dict[Any, Any], expected: dict[Any, Any], p
 def _tensors(exercise: Exercise, seen: TensorSeen, expected: TensorSeen, path: str) -> Iterator[Difference]:
     aspects = exercise.compare
     if seen.array != expected.array or seen.device != expected.device:
-        yield Difference("value", describe(seen), describe(expected), path)
+        yield Difference("type", describe(seen), describe(expected), path)
         return
     if "shape" in aspects and seen.shape != expected.shape:
         yield Difference("shape", f"shape {shape_text(seen.shape)}", f"shape {shape_text(expected.shape)}", path)
@@ -141,7 +143,7 @@ def _tensors(exercise: Exercise, seen: TensorSeen, expected: TensorSeen, path: s
     if "dtype" in aspects and seen.dtype != expected.dtype:
         yield Difference("dtype", f"dtype {seen.dtype}", f"dtype {expected.dtype}", path)
     if "value" in aspects and not _same_values(exercise, seen, expected):
-        yield Difference("value", describe(seen), describe(expected), path)
+        yield Difference("value", *_first_element(exercise, seen, expected), path)
     if "sharing" in aspects and seen.shares != expected.shares:
         yield Difference("sharing", _sharing(seen), _sharing(expected), path)
     if "strides" in aspects and _strides(seen) != _strides(expected):
@@ -163,6 +165,26 @@ def _same_values(exercise: Exercise, seen: TensorSeen, expected: TensorSeen) -> 
     except AssertionError:
         return False
     return True
+
+
+def _first_element(exercise: Exercise, seen: TensorSeen, expected: TensorSeen) -> tuple[str, str]:
+    """Both values in words; of large tensors the first element that differs."""
+    words = describe(seen), describe(expected)
+    if words[0] != words[1] or seen.data is None or seen.shape != expected.shape:
+        return words
+    got, want = seen.tensor().reshape(-1), expected.tensor().reshape(-1)
+    options = {"rtol": exercise.rtol, "atol": exercise.atol} if exercise.rtol is not None else {}
+    close = torch.isclose(got.to(want.dtype), want, equal_nan=want.is_floating_point() or want.is_complex(), **options)
+    place = int((~close).int().argmax())
+    index = [int(i) for i in torch.unravel_index(torch.tensor(place), seen.shape)]
+    return f"element {index} is {got[place].item()}", f"element {index} is {want[place].item()}"
+
+
+def same_form(seen: Any, expected: Any) -> bool:
+    """True when two values have the same type and, for containers, the same length and types of items."""
+    if isinstance(seen, (tuple, list)) and isinstance(expected, (tuple, list)):
+        return len(seen) == len(expected) and all(map(same_form, seen, expected))
+    return type(seen) is type(expected)
 
 
 def _sharing(value: TensorSeen) -> str:

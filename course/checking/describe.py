@@ -33,6 +33,19 @@ def describe(value: Any) -> str:
     return shorten(repr(value))
 
 
+def with_type(value: Any) -> str:
+    """A value with its type, for where the types are what differs."""
+    if value is None:
+        return "None (nothing was returned)"
+    if isinstance(value, (bool, int, float, complex, str, bytes)):
+        return f"the Python {type(value).__name__} {describe(value)}"
+    return describe(value)
+
+
+def count(items: int) -> str:
+    return f"{items} item" if items == 1 else f"{items} items"
+
+
 def brief(value: Any) -> str:
     """An input in a phrase, with strides where they are not those of a contiguous tensor."""
     if isinstance(value, TensorSeen) and 0 not in value.shape and value.stride not in (None, _row_major(value.shape)):

@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course.checking.compare import Difference, behaves_like, first_difference
+from course.checking.compare import Difference, behaves_like, first_difference, same_form
 from course.checking.describe import brief, describe, shorten
-from course.checking.exercise import Candidate, Exercise, ValueExercise, WrongAnswer
+from course.checking.exercise import Candidate, ChoiceExercise, Exercise, ValueExercise, WrongAnswer
 from course.checking.observation import Observation, TensorSeen, leaves
 from course.checking.observe import CATALOGUE_SECONDS, CheckFailed, is_diagnosable, observe
 from course.checking.verdict import Outcome, Verdict
 
+PARTLY = "This looks partly like a known misunderstanding."
+
 ASPECT_SENTENCES = {
+    "type": "The result is of another type than the task asks for.",
     "mutation": "The call treats its inputs otherwise than the task asks.",
     "shape": "The shape differs from what the task asks for.",
     "dtype": "The dtype differs from what the task asks for.",
@@ -41,7 +44,7 @@ def catalogue_observations(exercise: Exercise) -> list[tuple[WrongAnswer, list[O
 
 def _catalogue(exercise: Exercise, candidates: Sequence[Candidate]) -> list[list[Observation]]:
     answers = [exercise.value_of(candidate) for candidate in candidates]
-    run, table = observe(exercise, answers, passes=1, deadline=CATALOGUE_SECONDS)
+    run, table = observe(exercise, answers, passes=1, deadline=CATALOGUE_SECONDS, ours=True)
     if not run.finished:
         raise CheckFailed(f"the catalogued answers of {exercise.id} could not be observed ({run.ending})")
     return [turns[0] for turns in table]
@@ -53,46 +56,56 @@ def probe_words(exercise: Exercise, index: int) -> str:
 
 @dataclass(frozen=True)
 class Match:
+    """How far an answer is like a catalogued one: of the probes that it fails, that the other fails, of all."""
+
     wrong: WrongAnswer
-    share: float  # of the failing probes
-    agreeing: int  # of all probes
+    share: float
+    overlap: float
+    agreeing: int
+
+    @property
+    def is_sure(self) -> bool:
+        return self.share == 1 and self.overlap >= 0.5
 
 
 def rejected(exercise: Exercise, seen: list[Observation], expected: list[Observation], failing: list[int]) -> Verdict:
-    index = min(failing, key=lambda i: (_size(seen[i]), i))
+    """The verdict on an answer that differs from the reference on the probes ``failing``."""
+    index = min(failing, key=lambda i: (_is_degenerate(seen[i]), _size(seen[i]), i))
     difference = first_difference(exercise, seen[index], expected[index])
-    where_seen, where_expected = _in_words(exercise, index, seen[index], difference)
-    match = best_match(exercise, seen, failing)
+    words = _in_words(exercise, index, seen[index], difference)
+    match = best_match(exercise, seen, expected, failing)
     if match is None:
-        error = seen[index].error
-        outcome = Outcome.ERROR if error else Outcome.WRONG
-        return Verdict(
-            exercise.id,
-            outcome,
-            _without_match(exercise, seen[index], difference),
-            seen=where_seen,
-            expected=where_expected,
-        )
-    text = (
-        match.wrong.message
-        if match.share == 1
-        else f"This looks partly like a known misunderstanding. {match.wrong.message}"
-    )
-    return Verdict(exercise.id, Outcome.WRONG, text, match.wrong.id, match.wrong.fault, where_seen, where_expected)
+        outcome = Outcome.ERROR if seen[index].error else Outcome.WRONG
+        text = _without_match(exercise, seen[index], expected[index], difference)
+        return Verdict(exercise.id, outcome, text, seen=words[0], expected=words[1])
+    text = match.wrong.message if match.is_sure else f"{PARTLY} {match.wrong.message}"
+    return Verdict(exercise.id, Outcome.WRONG, text, match.wrong.id, match.wrong.fault, *words)
 
 
-def best_match(exercise: Exercise, seen: list[Observation], failing: list[int]) -> Match | None:
-    """The catalogued wrong answer that behaves like this one on at least half of the failing probes."""
+def best_match(
+    exercise: Exercise, seen: list[Observation], expected: list[Observation], failing: list[int]
+) -> Match | None:
+    """The catalogued wrong answer that behaves like this one on at least half of the failing probes.
+
+    One that fails mostly elsewhere is a sign only if it agrees on all of them.
+    """
     matches = []
     for wrong, observed in catalogue_observations(exercise):
         alike = [
             behaves_like(exercise, mine, theirs) and not (mine.error and not is_diagnosable(mine.error))
             for mine, theirs in zip(seen, observed, strict=True)
         ]
-        share = sum(alike[i] for i in failing) / len(failing)
-        if share >= 0.5:
-            matches.append(Match(wrong, share, sum(alike)))
+        failed_there = [i for i, theirs in enumerate(observed) if first_difference(exercise, theirs, expected[i])]
+        common = sum(alike[i] for i in failing)
+        share, overlap = common / len(failing), common / max(1, len(failed_there))
+        if share == 1 or (share >= 0.5 and overlap >= 0.5):
+            matches.append(Match(wrong, share, overlap, sum(alike)))
     return max(matches, key=lambda match: (match.share, match.agreeing), default=None)
+
+
+def _is_degenerate(seen: Observation) -> bool:
+    """One element or none shows less of what an answer does than an ordinary input."""
+    return bool(seen.inputs) and _size(seen) < 2
 
 
 def _size(seen: Observation) -> float:
@@ -109,10 +122,11 @@ def _elements(value: Any) -> int:
     return count
 
 
-def _without_match(exercise: Exercise, seen: Observation, difference: Difference) -> str | None:
+def _without_match(exercise: Exercise, seen: Observation, expected: Observation, difference: Difference) -> str | None:
     error = seen.error
     if isinstance(exercise, ValueExercise):
-        return f"Expected {exercise.expects}."
+        fits = same_form(seen.value, expected.value) and not isinstance(exercise, ChoiceExercise)
+        return "The form is right, the value is not." if fits else f"Expected {exercise.expects}."
     if error is None:
         return ASPECT_SENTENCES.get(difference.aspect)
     if error.type == "NotImplementedError":

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib
 import inspect
 import linecache
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -22,6 +26,7 @@ INPUT_SEED = 20_000
 PASSES = 2
 CATALOGUE_SECONDS = 60.0
 MAX_MESSAGE = 400
+IMPORTED_ONCE = ("torch.", "torchvision.")
 
 # Exceptions that show an unfinished or misspelt answer, never a misunderstanding of PyTorch.
 UNDIAGNOSABLE = {"NameError", "UnboundLocalError", "SyntaxError", "IndentationError", "NotImplementedError"}
@@ -121,15 +126,34 @@ def _gradients(exercise: Exercise, value: Any, inputs: Sequence[Any]) -> tuple[A
 
 
 def _observe_source(probe: Probe, answer: Any) -> Observation:
-    text = source_of(answer)
-    broken = probe.requirement(ast.parse(text)) if text is not None else None
-    if broken is None:
-        return Observation(True)
-    first = (ast.get_source_segment(text, broken) or "").splitlines()
-    return Observation(False, note=first[0] if first else None)
+    for text in _own_sources(answer):
+        broken = probe.requirement(ast.parse(text))
+        if broken is not None:
+            first = (ast.get_source_segment(text, broken) or "").splitlines()
+            return Observation(False, note=first[0] if first else None)
+    return Observation(True)
+
+
+def _own_sources(answer: Any) -> list[str]:
+    """Source of the answer and of the functions of the same module that it uses, directly or not."""
+    texts, todo, known = [], [answer], set()
+    while todo:
+        function = todo.pop()
+        text = source_of(function)
+        if text is None or id(function) in known:
+            continue
+        known.add(id(function))
+        texts.append(text)
+        scope = getattr(function, "__globals__", {})
+        names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+        for other in (scope.get(name) for name in sorted(names)):
+            if type(other) is FunctionType and other.__module__ == function.__module__:
+                todo.append(other)
+    return texts
 
 
 def _all_observations(exercise: Exercise, answers: Sequence[Any], passes: int) -> Iterator[tuple[Any, ...]]:
+    before = set(sys.modules)
     for which, answer in enumerate(answers):
         for turn in range(passes):
             for index, probe in enumerate(exercise.probes):
@@ -137,14 +161,17 @@ def _all_observations(exercise: Exercise, answers: Sequence[Any], passes: int) -
                 with preserved_state():
                     seen = observe_probe(exercise, probe, answer, seed=INPUT_SEED + 1 + turn)
                 yield ("seen", which, turn, index, seen)
+    yield ("imported", sorted(name for name in set(sys.modules) - before if name.startswith(IMPORTED_ONCE)))
 
 
 def observe(
-    exercise: Exercise, answers: Sequence[Any], *, passes: int, deadline: float
+    exercise: Exercise, answers: Sequence[Any], *, passes: int, deadline: float, ours: bool = False
 ) -> tuple[Run, list[list[list[Any]]]]:
     """Run all probes on all answers in one isolated process.
 
     Returns how the run ended and the observations as ``table[answer][turn][probe]``, None where the run did not get to.
+    ours: these are the exercise's own answers. What torch imported for them (for the first optimizer that is much) is
+    imported here as well, so that not every later child has to.
     """
     run = run_isolated(lambda: _all_observations(exercise, answers, passes), deadline=deadline)
     table: list[list[list[Any]]] = [[[None] * len(exercise.probes) for _ in range(passes)] for _ in answers]
@@ -152,4 +179,8 @@ def observe(
         if message[0] == "seen":
             _, which, turn, index, seen = message
             table[which][turn][index] = seen
+        elif message[0] == "imported" and ours:
+            for name in message[1]:
+                with contextlib.suppress(Exception):
+                    importlib.import_module(name)
     return run, table

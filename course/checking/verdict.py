@@ -22,7 +22,7 @@ class Outcome(str, Enum):
 HEADLINES = {
     Outcome.PASSED: "passed",
     Outcome.WRONG: "not right yet",
-    Outcome.ERROR: "could not be judged",
+    Outcome.ERROR: "no result to judge",
     Outcome.TIMED_OUT: "stopped: it took too long",
     Outcome.NOT_ATTEMPTED: "not attempted yet",
 }

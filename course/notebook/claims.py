@@ -56,8 +56,8 @@ def claim(
     stated = stated or (_range(low, high, unit) if measured else _with_unit(_readable(equals), unit))
     here = f"– ({reason})" if verdict == NOT_MEASURABLE else _with_unit(_readable(value), unit)
     columns = [("stated", stated), ("here", here)]
-    if measured:
-        columns.insert(1, ("recorded", _recorded(name, unit)))
+    if measured and (recorded := _recorded(name, unit)):
+        columns.insert(1, ("recorded", recorded))
     data = {
         "name": name,
         "kind": kind,
@@ -97,8 +97,8 @@ def _render(name: str, verdict: str, columns: list[tuple[str, str]], data: dict[
     return display.Shown(text, display.box(heading, table, tone=tone, kind="claim"), {MIME: data})
 
 
-def _recorded(name: str, unit: str) -> str:
-    """What the recorded full run found: value, machine, torch and date, or that there is none."""
+def _recorded(name: str, unit: str) -> str | None:
+    """What the recorded full run found: value, machine, torch and date; None where nothing is recorded."""
     lesson = current_lesson()
     try:
         record = json.loads(curriculum.recorded_path().read_text(encoding="utf-8"))
@@ -106,7 +106,7 @@ def _recorded(name: str, unit: str) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         entry = None
     if not isinstance(entry, dict) or "value" not in entry:
-        return "–"
+        return None
     place = [str(entry[key]) for key in ("machine", "device", "date") if entry.get(key)]
     place += [f"torch {entry['torch']}"] if entry.get("torch") else []
     value = _with_unit(_readable(entry["value"]), unit)

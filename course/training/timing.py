@@ -70,7 +70,9 @@ class Comparison:
     @property
     def conditions(self) -> str:
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        return f"{self.rounds} interleaved rounds, {threads}; medians of the rounds"
+        return (
+            f"{self.rounds} interleaved rounds, {threads}; medians of the rounds, also of the ratios within each round"
+        )
 
     def _relative(self, timing: Timing) -> str:
         if timing is self.timings[0]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from support import demo
@@ -98,10 +101,63 @@ def test_a_requirement_names_the_line_that_breaks_it():
     assert "no loop in Python" in verdict.expected
 
 
+def looped_elsewhere(x):
+    return sum(item for item in x)
+
+
+def test_a_requirement_follows_helpers_of_the_same_module():
+    def total(x, weight=1.0):
+        return weight * looped_elsewhere(x)
+
+    verdict = check_answer(demo.total, total)
+    assert verdict.outcome is Outcome.WRONG
+    assert "item for item in x" in verdict.seen
+
+
+def test_a_catalogued_answer_that_fails_mostly_elsewhere_is_only_partly_a_match():
+    exercise = Exercise("demo.partly", **demo.text("Partly"))
+    exercise.stub(demo.flatten_elements)
+    exercise.reference(demo.by_reshape)
+    exercise.wrong("One more.")(lambda x: x.reshape(-1) + 1)
+    exercise.probe(lambda: torch.arange(2))
+    exercise.probe(lambda: torch.arange(3))
+    exercise.probe(lambda: torch.arange(4))
+    sure = check_answer(exercise, lambda x: x.reshape(-1) + 1)
+    partly = check_answer(exercise, lambda x: x.reshape(-1) + (len(x) == 2))
+    assert sure.diagnosis == "One more."
+    assert partly.diagnosis == "This looks partly like a known misunderstanding. One more."
+    assert partly.wrong_answer == sure.wrong_answer
+
+
+def test_ordinary_inputs_are_shown_before_degenerate_ones():
+    exercise = Exercise("demo.ordinary", **demo.text("Ordinary"))
+    exercise.stub(demo.flatten_elements)
+    exercise.reference(demo.by_reshape)
+    exercise.probe(demo.transposed)
+
+    @exercise.probe
+    def one_element():
+        return torch.arange(1)
+
+    assert 'probe "transposed"' in check_answer(exercise, lambda x: x.reshape(-1) + 1).seen
+
+
+def test_what_torch_imports_for_a_reference_is_imported_once():
+    code = (
+        "import sys; sys.path.insert(0, 'tests'); from support import demo; from course.checking import check_answer\n"
+        "print('torch._dynamo' in sys.modules, end=' ')\n"
+        "check_answer(demo.train_step, demo.never_zeroed); print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False True"
+
+
 def test_values_name_the_property_and_never_the_value():
     verdict = check_answer(demo.strides, (4, 2))
     assert verdict.expected == "a tuple of two integers"
     assert verdict.seen == "(4, 2)"
+    assert verdict.diagnosis == "The form is right, the value is not."
+    assert check_answer(demo.strides, "x").diagnosis == "Expected a tuple of two integers."
     assert "(4, 1)" not in str(verdict)
     assert check_answer(demo.strides, [4, 1]).passed
     assert not check_answer(demo.strides, (4, 1, 1)).passed

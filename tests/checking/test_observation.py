@@ -95,20 +95,34 @@ def test_equal_values_agree():
         (torch.zeros(3), torch.zeros(3, 1), "shape"),
         (torch.zeros(3), torch.zeros(3, dtype=torch.float64), "dtype"),
         (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]), "value"),
-        (torch.tensor(3), 3, "value"),
-        (np.zeros(3), torch.zeros(3, dtype=torch.float64), "value"),
-        (True, 1, "value"),
+        (torch.tensor(3), 3, "type"),
+        (np.zeros(3), torch.zeros(3, dtype=torch.float64), "type"),
+        (True, 1, "type"),
         (2.0, 2, "dtype"),
         (3, 4, "value"),
         (0.5, 0.25, "value"),
         ([1], [1, 2], "value"),
         ({"a": 1}, {"b": 1}, "value"),
-        (None, torch.zeros(1), "value"),
-        (torch.zeros(2, device="meta"), torch.zeros(2), "value"),
+        (None, torch.zeros(1), "type"),
+        (torch.zeros(2, device="meta"), torch.zeros(2), "type"),
     ],
 )
 def test_differences_are_found(seen, expected, aspect):
     assert difference(seen, expected).aspect == aspect
+
+
+def test_a_large_tensor_shows_the_first_element_that_differs():
+    x = torch.arange(20.0).reshape(4, 5)
+    y = x.clone()
+    y[2, 1] = -1
+    found = difference(y, x)
+    assert (found.seen, found.expected) == ("element [2, 1] is -1.0", "element [2, 1] is 11.0")
+
+
+def test_types_are_named_where_they_differ():
+    assert difference(None, 3).seen == "None (nothing was returned)"
+    assert difference("3", 3).seen == "the Python str '3'"
+    assert difference([1], [1, 2]).expected == "2 items"
 
 
 def test_only_the_asked_aspects_count():

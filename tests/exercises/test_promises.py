@@ -85,8 +85,9 @@ def test_every_alternative_passes(exercise, candidate):
 @pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=lambda x: x.id)
 def test_every_wrong_answer_gets_its_own_diagnosis(exercise, wrong):
     verdict = check_answer(exercise, exercise.value_of(wrong))
+    assert not verdict.passed, f"{wrong.id} passes every probe: add a probe that shows what is wrong with it"
     assert verdict.outcome is Outcome.WRONG, str(verdict)
-    assert verdict.wrong_answer == wrong.id, str(verdict)
+    assert verdict.wrong_answer == wrong.id, f"taken for {verdict.wrong_answer}: add a probe that tells them apart"
     assert verdict.diagnosis == wrong.message
     assert verdict.fault == wrong.fault
     assert verdict.seen
@@ -188,5 +189,5 @@ def test_the_same_verdicts_without_a_child_process(exercise, without_fork):
     before = global_state()
     assert check_answer(exercise, exercise.value_of(exercise.answer_reference)).passed
     for wrong in exercise.wrong_answers:
-        assert check_answer(exercise, exercise.value_of(wrong)).wrong_answer == wrong.id
+        assert check_answer(exercise, exercise.value_of(wrong)).wrong_answer == wrong.id, wrong.id
     same_state(before, global_state())

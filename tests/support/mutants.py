@@ -72,7 +72,11 @@ def drop_call(node: cst.Call) -> Iterator[cst.CSTNode]:
 def swap_arguments(node: cst.Call) -> Iterator[cst.CSTNode]:
     """``f(a, b)`` -> ``f(b, a)``, each neighbouring pair"""
     for i, (left, right) in enumerate(itertools.pairwise(node.args)):
-        if left.keyword is right.keyword is None and not left.value.deep_equals(right.value):
+        if (
+            left.keyword is right.keyword is None
+            and left.star == right.star
+            and not left.value.deep_equals(right.value)
+        ):
             swapped = [
                 left.with_changes(value=right.value, star=right.star),
                 right.with_changes(value=left.value, star=left.star),
