@@ -10,7 +10,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from course.environment import show_environment
+    from course.figures.confusion import draw_confusion
+    from course.figures.curves import LiveCurves, draw_curves, draw_lines
     from course.figures.explorer import stride_explorer
+    from course.figures.graph import draw_graph
+    from course.figures.padding import draw_padded_batch, draw_padding_waste
+    from course.figures.registration import draw_registration
     from course.figures.show import show_figure
     from course.figures.strides import draw_strides
     from course.notebook.claims import claim
@@ -18,35 +24,74 @@ if TYPE_CHECKING:
     from course.notebook.pitfalls import pitfall
     from course.notebook.session import begin
     from course.notebook.verdicts import check
+    from course.training.best import BestWeights
     from course.training.device import choose_device
+    from course.training.history import History
+    from course.training.loop import evaluate, fit, predict, train_epoch
+    from course.training.metrics import confusion_matrix
+    from course.training.seed import seed_everything
     from course.training.timing import compare_times
 
 __all__ = [
+    "BestWeights",
+    "History",
+    "LiveCurves",
     "begin",
     "check",
     "choose_device",
     "claim",
     "compare_times",
+    "confusion_matrix",
+    "draw_confusion",
+    "draw_curves",
+    "draw_graph",
+    "draw_lines",
+    "draw_padded_batch",
+    "draw_padding_waste",
+    "draw_registration",
     "draw_strides",
+    "evaluate",
+    "fit",
     "hint",
     "pitfall",
+    "predict",
+    "seed_everything",
+    "show_environment",
     "show_figure",
     "solution",
     "stride_explorer",
+    "train_epoch",
 ]
 
 _HOMES = {
+    "BestWeights": "course.training.best",
+    "History": "course.training.history",
+    "LiveCurves": "course.figures.curves",
     "begin": "course.notebook.session",
     "check": "course.notebook.verdicts",
     "choose_device": "course.training.device",
     "claim": "course.notebook.claims",
     "compare_times": "course.training.timing",
+    "confusion_matrix": "course.training.metrics",
+    "draw_confusion": "course.figures.confusion",
+    "draw_curves": "course.figures.curves",
+    "draw_graph": "course.figures.graph",
+    "draw_lines": "course.figures.curves",
+    "draw_padded_batch": "course.figures.padding",
+    "draw_padding_waste": "course.figures.padding",
+    "draw_registration": "course.figures.registration",
     "draw_strides": "course.figures.strides",
+    "evaluate": "course.training.loop",
+    "fit": "course.training.loop",
     "hint": "course.notebook.hints",
     "pitfall": "course.notebook.pitfalls",
+    "predict": "course.training.loop",
+    "seed_everything": "course.training.seed",
+    "show_environment": "course.environment",
     "show_figure": "course.figures.show",
     "solution": "course.notebook.hints",
     "stride_explorer": "course.figures.explorer",
+    "train_epoch": "course.training.loop",
 }
 
 

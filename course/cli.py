@@ -92,6 +92,9 @@ def parser() -> argparse.ArgumentParser:
     exercises.add_argument("--json", action="store_true", help="print the list as JSON")
     exercises.set_defaults(command=_exercises)
 
+    environment = commands.add_parser("env", help="say in plain words what this machine can do, and what to mend")
+    environment.add_argument("--json", action="store_true", help="print the findings as JSON")
+    environment.set_defaults(command=_environment)
     return root
 
 
@@ -231,6 +234,14 @@ def _exercises(options: argparse.Namespace) -> int:
         counts = ", ".join(f"{row[key]} {key.replace('_', ' ')}" for key in list(row)[3:])
         print(f"{row['lesson'] or '--'}  {row['id']:{width}}  {row['title']} ({counts})")
     return OK
+
+
+def _environment(options: argparse.Namespace) -> int:
+    from course.environment import examine
+
+    report = examine()
+    print(json.dumps(report.to_dict(), indent=1, ensure_ascii=False) if options.json else report)
+    return OK if report.ready else FAILED
 
 
 def _lessons(names: Sequence[str]) -> list[curriculum.Lesson]:

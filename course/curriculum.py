@@ -43,11 +43,57 @@ class Lesson:
 
 LESSONS: tuple[Lesson, ...] = (
     Lesson(
+        number="00",
+        slug="start_here",
+        title="Start here",
+        minutes=75,
+        exercises="start",
+        hardware="gpu optional",
+    ),
+    Lesson(
         number="01",
         slug="tensors_and_strides",
         title="Tensors and strides",
         minutes=120,
         exercises="tensors",
+        hardware="gpu optional",
+    ),
+    Lesson(
+        number="02",
+        slug="autograd",
+        title="Autograd pitfalls",
+        minutes=180,
+        exercises="autograd",
+        prerequisites=("01",),
+        hardware="gpu optional",
+    ),
+    Lesson(
+        number="03",
+        slug="modules",
+        title="nn.Module registration",
+        minutes=180,
+        exercises="modules",
+        prerequisites=("01", "02"),
+        hardware="gpu optional",
+    ),
+    Lesson(
+        number="04",
+        slug="data",
+        title="Datasets, DataLoader and padding collate",
+        minutes=150,
+        exercises="data",
+        prerequisites=("01",),
+        parameters=MappingProxyType({"device": "auto", "profile": "quick", "data": ""}),
+        hardware="gpu optional",
+    ),
+    Lesson(
+        number="05",
+        slug="cifar10_loop",
+        title="The CIFAR-10 loop",
+        minutes=180,
+        exercises="training",
+        prerequisites=("01", "02", "03", "04"),
+        parameters=MappingProxyType({"device": "auto", "profile": "quick", "data": ""}),
         hardware="gpu optional",
     ),
 )
@@ -69,7 +115,7 @@ def lesson(name: str, lessons: tuple[Lesson, ...] = LESSONS) -> Lesson:
     """
     wanted = str(name)
     for candidate in lessons:
-        if wanted.zfill(2) == candidate.number or wanted in (candidate.slug, candidate.name):
+        if (wanted and wanted.zfill(2) == candidate.number) or wanted in (candidate.slug, candidate.name):
             return candidate
     raise UnknownLesson(name, lessons)
 

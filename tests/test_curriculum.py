@@ -78,3 +78,9 @@ def test_the_manifest_is_light():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_the_readme_lists_the_lessons_of_the_manifest(root):
+    text = (root / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| [")]
+    assert rows == [f"| [{e.number} {e.title}](notebooks/{e.name}.ipynb) | {e.minutes} |" for e in LESSONS]

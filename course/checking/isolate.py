@@ -30,7 +30,7 @@ from course.checking.observation import dump_message, load_message
 from course.checking.state import preserved_state
 
 HEADER = struct.Struct("!I")
-ITEM, DONE, FAILED = "item", "done", "failed"  # the kinds of message that a child sends
+ITEM, DONE, FAILED, UNFIT = "item", "done", "failed", "unfit"  # the kinds of message that a child sends
 POLL_SECONDS = 0.05
 MEMORY_BYTES = 2 * 2**30
 MESSAGE_BYTES = 256 * 2**20
@@ -40,7 +40,7 @@ Produce = Callable[[], Iterator[Any]]
 
 @dataclass
 class Run:
-    """Messages that the isolated code sent, and how it ended: "done", "timed out", or a sentence's worth of reason."""
+    """Messages that the isolated code sent, and how it ended: "done", "timed out", or another reason in words."""
 
     messages: list[Any] = field(default_factory=list)
     ending: str = DONE
@@ -59,6 +59,15 @@ def can_fork() -> bool:
     if not sys.platform.startswith("linux") or not hasattr(os, "fork"):
         return False
     return not (torch.cuda.is_available() and torch.cuda.is_initialized())
+
+
+def backward_works() -> bool:
+    """False in a child of a process whose autograd has started threads for accelerators: torch refuses it there."""
+    try:
+        torch.zeros((), requires_grad=True).exp().backward()
+    except RuntimeError:
+        return False
+    return True
 
 
 def run_isolated(produce: Produce, *, deadline: float, memory_bytes: int | None = None) -> Run:
@@ -92,9 +101,10 @@ def run_isolated(produce: Produce, *, deadline: float, memory_bytes: int | None 
             os._exit(70)
     os.close(writer)
     try:
-        return _receive(reader, pid, time.monotonic() + deadline)
+        run = _receive(reader, pid, time.monotonic() + deadline)
     finally:
         os.close(reader)
+    return run_in_process(produce) if run.ending == UNFIT else run
 
 
 def run_in_process(produce: Produce) -> Run:
@@ -120,6 +130,9 @@ def _child(produce: Produce, writer: int, memory_bytes: int) -> None:
     sys.stdin = os.fdopen(0)
     sys.stdout = sys.stderr = os.fdopen(1, "w")
     torch.set_num_threads(1)
+    if not backward_works():
+        _send(writer, (UNFIT, None))
+        os._exit(0)
     _limit_memory(memory_bytes)
     items = ((ITEM, item) for item in produce())
     for message in itertools.chain(items, [(DONE, None)]):
@@ -191,7 +204,7 @@ def _take_messages(buffer: bytearray, items: list[Any]) -> str | None:
         kind, content = load_message(bytes(buffer[HEADER.size : HEADER.size + size]))
         del buffer[: HEADER.size + size]
         if kind != ITEM:
-            return DONE if kind == DONE else f"failed with {content}"
+            return f"failed with {content}" if kind == FAILED else kind
         items.append(content)
     return None
 

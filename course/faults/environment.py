@@ -10,17 +10,19 @@ FAULTS = (
         "a CPU build of torch where a GPU was expected, or a driver older than the runtime",
         "environment",
         "00",
+        section="Is this machine ready",
         why=(
             "A torch wheel is built either for the CPU alone (`torch.version.cuda` is None) or against one "
-            "CUDA runtime, which it brings along. The runtime needs a driver of at least its own version; "
-            "the driver is installed with the system, not with pip. In both cases "
-            "`torch.cuda.is_available()` is False and everything quietly runs on the CPU."
+            "CUDA runtime, which it brings along. The runtime needs a driver of at least its own version, "
+            "or, with limits, of its own major version; the driver is installed with the system, not with "
+            "pip. A build without CUDA, or a driver that is too old, makes `torch.cuda.is_available()` "
+            "False, and everything quietly runs on the CPU."
         ),
         fix=(
-            "Print `torch.__version__`, `torch.version.cuda` and `torch.cuda.is_available()`, and compare "
-            "with the CUDA version in the first line of `nvidia-smi`: the driver's number must not be the "
-            "smaller one. Install the build that the selector on pytorch.org names for this machine, or "
-            "update the driver; then restart Python."
+            "`course env` compares the two. By hand: print `torch.__version__`, `torch.version.cuda` and "
+            "`torch.cuda.is_available()`, and look at the CUDA version in the first lines of `nvidia-smi`: "
+            "the driver's number must not be the smaller one. Install the build that the selector on "
+            "pytorch.org names for this machine, or update the driver; then restart Python."
         ),
     ),
     Fault(
@@ -28,6 +30,7 @@ FAULTS = (
         "a GPU is there and neither model nor data were moved",
         "environment",
         "00",
+        section="One line picks the device",
         why=(
             "New tensors and modules live on the CPU unless a device is named. Model and data both on the "
             "CPU fit together, so nothing complains; the GPU only stays idle."

@@ -302,7 +302,16 @@ FAULTS = (
             "whether the limit ever acts."
         ),
     ),
-    Fault("split-leakage", "statistics or duplicates leak from test to train", "training", "04"),
+    Fault(
+        "split-leakage",
+        "statistics or duplicates leak from test to train",
+        "training",
+        "04",
+        section="Parts with transforms of their own",
+        why="What is nearly the same row stands in both parts (copies of a photo, one speaker, one patient), or a mean "
+        "and a deviation were taken over all of them. The model is then tested on what it has seen.",
+        fix="Split first, by source and not by row; compute statistics and choose settings on the training part alone.",
+    ),
     Fault("exploding-gradient", "gradient norms grow layer by layer or step by step", "training", "06"),
     Fault("vanishing-gradient", "gradients of early layers are practically zero", "training", "06"),
     Fault("log-of-zero", "log of zero or of a negative number in a loss", "training", "06"),

@@ -103,7 +103,6 @@ def _execute(notebook: NotebookNode, session: Session, lesson: Lesson) -> None:
         kernel_name=KERNEL_NAME,
         record_timing=False,
         store_widget_state=False,
-        coalesce_streams=True,
         force_raise_errors=True,
     )
     cell = None

@@ -21,6 +21,7 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
 from course import curriculum
+from course.data import places
 from course.publishing import guard
 
 KERNEL_NAME = "python3"
@@ -34,7 +35,7 @@ def kernel_environment(
     """Return the environment in which a lesson's kernel starts: guarded, one thread, nobody's own settings.
 
     `folder` is a scratch folder for what would else be read from or written to the home directory; `accelerator=False`
-    hides CUDA devices (stored outputs come from a CPU).
+    hides CUDA devices and $COURSE_DATA (stored outputs come from a CPU and the stand-in).
     """
     env = guard.environment(base)
     root = curriculum.checkout()
@@ -44,17 +45,18 @@ def kernel_environment(
     for name, value in (("IPYTHONDIR", "ipython"), ("JUPYTER_CONFIG_DIR", "jupyter"), ("COURSE_HOME", "home")):
         (folder / value).mkdir(exist_ok=True)
         env[name] = str(folder / value)
+    # What takes long to draw or decode is drawn once for all runs, not once a kernel.
+    env[places.CACHE_VARIABLE] = str(places.cache().absolute())
     style = folder / "matplotlibrc"
     style.touch()
-    env.update(
-        MATPLOTLIBRC=str(style), JUPYTER_NO_CONFIG="1", PYTHONUTF8="1", COLUMNS="80", LINES="24", TQDM_DISABLE="1"
-    )
+    env.update(MATPLOTLIBRC=str(style), JUPYTER_NO_CONFIG="1", PYTHONUTF8="1", COLUMNS="80", LINES="24")
     # Progress bars are for people; in a stored output they hold times.
     env["TQDM_DISABLE"] = "1"
     for name in ("FORCE_COLOR", "NO_COLOR", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "MPLBACKEND"):
         env.pop(name, None)
     if not accelerator:
         env["CUDA_VISIBLE_DEVICES"] = ""
+        env.pop(places.DATA_VARIABLE, None)
     return env
 
 

@@ -25,15 +25,20 @@ def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 def store(cell: NotebookNode) -> None:
-    """Drop what a stored page cannot show: views of widgets, whose state is not stored."""
-    kept = []
+    """Make outputs fit to be stored: pieces of one text in one, in the order in which all was shown, and no views of
+    widgets, whose state is not stored."""
+    kept: list[NotebookNode] = []
     for output in cell.outputs:
         data = output.get("data")
         if data is not None and WIDGET_VIEW in data:
             del data[WIDGET_VIEW]
             if not data:
                 continue
-        kept.append(output)
+        last = kept[-1] if kept else None
+        if last and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            kept.append(output)
     cell.outputs = kept
 
 

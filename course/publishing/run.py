@@ -172,7 +172,6 @@ class Run:
                 kernel_name=KERNEL_NAME,
                 progress_bar=False,
                 kernel_manager_class=session.manager_class,
-                coalesce_streams=True,
             )
         except (PapermillExecutionError, DeadKernelError, RuntimeError) as error:
             failure = error

@@ -169,3 +169,11 @@ def test_open_files_do_not_pile_up():
         run_isolated(lambda: iter([1]), deadline=5)
     after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     assert after == before
+
+
+@needs_fork
+def test_a_child_that_cannot_differentiate_hands_over_to_this_process(monkeypatch):
+    monkeypatch.setattr(isolate, "backward_works", lambda: False)
+    run = run_isolated(lambda: iter([os.getpid()]), deadline=5)
+    assert run.finished
+    assert run.messages == [os.getpid()]

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from course.curriculum import LESSONS
 from course.faults import FAULTS, Fault, UnknownFault, _by_id, fault
-
-TAUGHT = ("environment", "tensors", "numpy")
 
 
 def test_ids_are_words_joined_by_hyphens_and_keys():
@@ -27,14 +26,16 @@ def test_the_catalogue_cannot_be_changed():
         FAULTS["new"] = None  # type: ignore[index]
 
 
-@pytest.mark.parametrize("topic", TAUGHT)
-def test_taught_topics_are_complete(topic):
-    entries = [entry for entry in FAULTS.values() if entry.topic == topic]
-    assert entries
-    for entry in entries:
-        assert entry.why, entry.id
-        assert entry.fix, entry.id
-        assert entry.section or topic == "environment", entry.id
+TAUGHT = [(entry, taught) for taught in LESSONS for entry in FAULTS.values() if entry.lesson == taught.number]
+
+
+@pytest.mark.parametrize(("entry", "taught"), TAUGHT, ids=lambda x: getattr(x, "id", ""))
+def test_a_fault_of_a_lesson_is_explained_and_shown_there(entry, taught, root):
+    assert entry.why
+    assert entry.fix
+    source = (root / "lessons" / f"{taught.name}.py").read_text(encoding="utf-8")
+    assert f"# ## {entry.section}\n" in source
+    assert f'pitfall("{entry.id}"' in source
 
 
 def test_titles_and_lessons_are_given():

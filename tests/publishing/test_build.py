@@ -3,7 +3,7 @@ from __future__ import annotations
 import nbformat
 import pytest
 
-from course.publishing import build, execute
+from course.publishing import build, execute, outputs
 
 pytestmark = pytest.mark.slow
 
@@ -122,3 +122,15 @@ def test_a_broken_source_is_reported(tiny):
     tiny.replace("# exercise: tiny.double", "# exercise: tiny.triple")
     assert built(tiny) == 1
     assert tiny.lines[-1].startswith("lessons/01_tiny.py:37: ")
+
+
+def test_texts_keep_their_place_among_other_outputs():
+    out = nbformat.v4.new_output
+    picture = out("display_data", data={"text/plain": "a picture"})
+    cell = nbformat.v4.new_code_cell(
+        outputs=[out("stream", name="stdout", text=text) for text in ("a", "b\n")]
+        + [picture]
+        + [out("stream", name=name, text=name) for name in ("stdout", "stderr")]
+    )
+    outputs.store(cell)
+    assert [o.get("text", "a picture") for o in cell.outputs] == ["ab\n", "a picture", "stdout", "stderr"]

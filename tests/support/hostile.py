@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from course.checking.observation import leaves
+
 Right = Callable[..., Any]
 
 
@@ -71,10 +73,10 @@ def prints_megabytes(right: Right) -> Right:
 def mutates_its_input(right: Right) -> Right:
     def answer(*args: Any) -> Any:
         result = right(*args)
-        for arg in args:
-            if isinstance(arg, torch.Tensor) and arg.numel():
-                first = (0,) * arg.ndim
-                arg.data[first] = 0 if arg.data[first] else 1
+        for leaf in leaves(args):
+            if isinstance(leaf, torch.Tensor) and leaf.numel():
+                first = (0,) * leaf.ndim
+                leaf.data[first] = 0 if leaf.data[first] else 1
         return result
 
     return answer

@@ -13,7 +13,8 @@ exercise = Exercise(
     task="""
         `accuracy(logits, targets)` takes scores `logits`, shape `(N, C)`, and the right classes `targets`, int64,
         shape `(N,)` or `(N, 1)`. The predicted class of a row is the column with the largest score. Return the share
-        of rows whose prediction is right, between 0 and 1, as a Python `float`. N is at least 1.
+        of rows whose prediction is right, between 0 and 1, as a Python `float`. N is at least 1. A score may be any
+        finite number, also a large one.
 
         Example: `logits = [[0.1, 2.0], [1.5, 0.3], [0.2, 0.9]]` predicts the classes 1, 0, 1. For the targets
         `[1, 1, 1]` the accuracy is 2/3, and it is the same for `[[1], [1], [1]]`.
@@ -81,8 +82,8 @@ def predictions_as_a_column(logits, targets):
 
 
 @exercise.wrong(
-    "argmax runs over axis 0 here, which is the batch: it tells for each class which row has the largest score. The "
-    "classes are the columns, so it is the other axis that has to go.",
+    "The largest score was looked for along axis 0, which is the batch: that tells for each class which row has it. "
+    "The classes are the columns, so it is the other axis that has to go.",
     fault="argmax-wrong-axis",
 )
 def argmax_over_the_batch(logits, targets):
@@ -108,8 +109,8 @@ def in_percent(logits, targets):
 
 
 @exercise.wrong(
-    "The largest score itself is compared with the target here. max() along an axis returns two tensors, the values "
-    "and their places; the predicted class is the place."
+    "The largest score itself was compared with the target. The predicted class is not that score but its place: the "
+    "number of the column. (max() along an axis returns both, the values first.)"
 )
 def scores_instead_of_places(logits, targets):
     return (logits.max(1).values == targets.flatten()).float().mean().item()
@@ -120,12 +121,49 @@ def error_rate(logits, targets):
     return (logits.argmax(1) != targets.flatten()).float().mean().item()
 
 
+@exercise.wrong(
+    "Large scores became equal before they were compared, and of equal ones the first wins. A function that "
+    "saturates does that (the sigmoid of 20 and that of 30 are both 1, exp(100) and exp(200) both inf), and so does a "
+    "narrower dtype. The largest score can be found among the scores as they are."
+)
+def saturated_before_comparing(logits, targets):
+    return (logits.sigmoid().argmax(1) == targets.flatten()).float().mean().item()
+
+
+@exercise.wrong(
+    "The scores became integers before they were compared: what comes after the point was cut off. 0.2 and 0.9 are "
+    "both 0 then, and of equal ones the first wins. Compare the scores as they are."
+)
+def scores_as_integers(logits, targets):
+    return (logits.long().argmax(1) == targets.flatten()).float().mean().item()
+
+
 def scores_for(*classes: int, of: int) -> Tensor:
     """Logits whose largest entries are at these classes; in row r that entry is r modulo the number of classes."""
     rows = torch.arange(len(classes))
     logits = -1.0 - torch.arange(len(classes) * of).reshape(len(classes), of) % 7
     logits[rows, torch.tensor(classes)] = (rows % of).float()
     return logits
+
+
+@exercise.probe
+def scores_with_fractions():
+    return torch.tensor([[0.1, 2.0], [1.5, 0.3], [0.2, 0.9], [0.6, 1.4]]), torch.tensor([1, 1, 1, 1])
+
+
+@exercise.probe
+def scores_of_20_and_30():
+    return torch.tensor([[20.0, 30.0], [30.0, 20.0], [-110.0, -105.0]]), torch.tensor([1, 0, 1])
+
+
+@exercise.probe
+def scores_of_100_and_200():
+    return torch.tensor([[-5.0, 100.0, 200.0], [100.0, -200.0, 300.0]]), torch.tensor([2, 2])
+
+
+@exercise.probe
+def scores_of_2048_and_2049():
+    return torch.tensor([[2048.0, 2049.0, 0.0], [1.0, 4096.0, 4097.0]]), torch.tensor([[1], [2]])
 
 
 @exercise.probe

@@ -60,7 +60,7 @@ def as_the_diagonal_of_a_sheared_view(x):
 
 
 @exercise.wrong(
-    "The numbers are right, but they lie in new memory, so a write into them does not reach x. flip() copies in "
+    "The numbers are right, but they lie in new memory, so a write into them does not reach x. Flipping copies in "
     "PyTorch (in NumPy it is a view with a negative stride), and so do index tensors and lists in brackets. The "
     "elements are equally spaced in memory: one offset and one stride describe them."
 )
@@ -86,8 +86,25 @@ def assuming_packed_rows(x):
 
 
 @exercise.wrong(
-    "The view starts at a place counted from the beginning of x, but as_strided counts from the beginning of the "
-    "memory. A matrix that was cut out of a larger one starts later: x.storage_offset() says where."
+    "Neighbours in a row are taken to lie side by side in memory. x may be every second column of a larger matrix; "
+    "then one column to the left is x.stride(1) elements, in the step and on the way to the top right corner."
+)
+def assuming_adjacent_columns(x):
+    n = len(x)
+    return x.as_strided((n,), (x.stride(0) - 1,), x.storage_offset() + n - 1)
+
+
+@exercise.wrong(
+    "From the right corner on, each step goes one row down and one column to the *right*, into the next row or out of "
+    "x altogether. On the anti-diagonal it goes to the left, and that makes the distance in memory shorter."
+)
+def down_and_to_the_right(x):
+    return x.as_strided((len(x),), (sum(x.stride()),), x.storage_offset() + (len(x) - 1) * x.stride(1))
+
+
+@exercise.wrong(
+    "The start is counted from the beginning of x, but the view takes it from the beginning of the memory. A matrix "
+    "that was cut out of a larger one starts later: x.storage_offset() says where."
 )
 def offset_forgotten(x):
     down, right = x.stride()
@@ -95,8 +112,18 @@ def offset_forgotten(x):
 
 
 @exercise.wrong(
-    "The elements come in the opposite order, from the bottom left corner upwards, and in new memory: flip() copies. "
-    "The first element of the result is the one at the top right."
+    "Start and step are right only for a matrix that fills its memory from the beginning. x may be cut out of a larger "
+    "one; then it starts later (x.storage_offset() says where), and the distance from row to row is not N "
+    "(x.stride() says what it is)."
+)
+def as_if_x_filled_its_memory(x):
+    n = len(x)
+    return x.as_strided((n,), (n - 1,), n - 1)
+
+
+@exercise.wrong(
+    "The elements come in the opposite order, from the bottom left corner upwards, and in new memory, because flipping "
+    "copies. The first element of the result is the one at the top right."
 )
 def from_the_bottom_left(x):
     return x.flip(0).diagonal()

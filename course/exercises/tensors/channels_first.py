@@ -53,9 +53,9 @@ def by_two_swaps(image):
 
 
 @exercise.wrong(
-    "The shape is right and the image is scrambled: reshape() and view() keep the row-major sequence of the elements "
-    "and only cut it elsewhere, so numbers of several channels end up in one plane. Axes have to be moved, together "
-    "with their strides.",
+    "The shape is right and the image is scrambled: the row-major sequence of the elements was kept and only cut "
+    "elsewhere (reshape() and view() do that), so numbers of several channels end up in one plane. Axes have to be "
+    "moved, together with their strides.",
     fault="reshape-instead-of-permute",
 )
 def by_reshape(image):
@@ -65,16 +65,27 @@ def by_reshape(image):
 
 @exercise.wrong(
     "The channels are in front, but height and width have changed places as well: the picture lies on its side. "
-    "Swapping the first axis with the last one also moves what was first. The other two axes have to keep their "
-    "order."
+    "Swapping the first axis with the last one also moves what was first. The other two axes have to keep their order."
 )
 def first_and_last_swapped(image):
     return image.transpose(0, 2)
 
 
 @exercise.wrong(
-    "The axes went round the other way. In permute() the numbers say where each axis of the *result* comes from, not "
-    "where each axis of the input goes to. Ask of the result's first axis: which axis of the image is it?"
+    "The channels are in front, but each plane is scrambled: height and width had changed places, and cutting the "
+    "sequence anew brought back the shape and not the order. Besides, that had to copy. The axes can be put in the "
+    "right order in one step.",
+    fault="reshape-instead-of-permute",
+)
+def first_and_last_swapped_then_reshaped(image):
+    height, width, channels = image.shape
+    return image.permute(2, 1, 0).reshape(channels, height, width)
+
+
+@exercise.wrong(
+    "The axes went round the other way: the width is in front and the height comes last. (The numbers in permute() say "
+    "where each axis of the *result* comes from, not where each axis of the input goes to.) Ask of the result's first "
+    "axis: which axis of the image is it?"
 )
 def rotated_the_other_way(image):
     return image.permute(1, 2, 0)
@@ -82,16 +93,15 @@ def rotated_the_other_way(image):
 
 @exercise.wrong(
     "Shape and numbers are right, but they were copied. A moved axis needs no copy: the view has the same three "
-    "strides in another order. contiguous() and clone() pay for a new block of memory, which is worth it only if "
-    "something later needs that layout."
+    "strides in another order. A new block of memory is worth its price only if something later needs that layout."
 )
 def with_a_copy(image):
     return image.movedim(2, 0).contiguous()
 
 
 @exercise.wrong(
-    "The numbers were changed, too: divided by 255 and made floating. That is what ToTensor of torchvision does on "
-    "top of moving the axes; here dtype and numbers stay as they are, and a division always makes a new tensor."
+    "The numbers were changed, too: divided by 255 and made floating, as for a network's input. Here dtype and numbers "
+    "stay as they are, and a division always makes a new tensor."
 )
 def scaled_like_to_tensor(image):
     return image.movedim(2, 0) / 255

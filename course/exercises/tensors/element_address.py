@@ -112,6 +112,48 @@ def strides_as_sizes(index, stride, offset=0):
     return offset + address
 
 
+@exercise.wrong(
+    "Only the first axis has contributed; all the others are missing. If `return` is indented like the body of the "
+    "loop, the function ends in its first round."
+)
+def returned_after_the_first_axis(index, stride, offset=0):
+    address = offset
+    for i, step in zip(index, stride, strict=True):
+        address += i * step
+        return address
+    return address
+
+
+@exercise.wrong(
+    "Only the last axis has contributed. The address was set anew for each axis, so what the axes before had given "
+    "was forgotten. The contributions have to add up."
+)
+def only_the_last_axis(index, stride, offset=0):
+    address = offset
+    for i, step in zip(index, stride, strict=True):
+        address = offset + i * step
+    return address
+
+
+@exercise.wrong(
+    "Exactly two axes were expected here. A tensor may have any number of them, also none; with three the third one "
+    "has no effect. Let the length of the tuples decide how many terms the sum has."
+)
+def for_two_axes_only(index, stride, offset=0):
+    return offset + index[0] * stride[0] + index[1] * stride[1]
+
+
+@exercise.wrong(
+    "The products were multiplied with each other. Steps along different axes add up: two rows down and three to the "
+    "right is the one distance plus the other."
+)
+def product_over_axes(index, stride, offset=0):
+    address = 1
+    for i, step in zip(index, stride, strict=True):
+        address *= i * step
+    return offset + address
+
+
 @exercise.probe
 def row_major_matrix():
     return (2, 1), (4, 1)

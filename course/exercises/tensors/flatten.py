@@ -20,7 +20,7 @@ exercise = Exercise(
         - Example: `[[0, 1, 2], [3, 4, 5]]` becomes `[0, 1, 2, 3, 4, 5]`, a view.
         - Its transpose `[[0, 3], [1, 4], [2, 5]]` becomes `[0, 3, 1, 4, 2, 5]`, a copy: the steps between its
           elements are not all equal.
-        - A column of a matrix is not contiguous, and still it needs no copy.
+        - A column of a matrix is not contiguous, and still it needs no copy. The same may hold for several columns.
         - A tensor without axes, such as `torch.tensor(7)`, becomes a tensor with one element.
         """,
     hints=(
@@ -59,8 +59,8 @@ def by_view_where_possible(x):
 
 
 @exercise.wrong(
-    "view() only gives the same memory a new shape and strides; it never moves numbers. After a transpose the "
-    "elements in row-major order are not equally spaced in memory, so no stride describes them and view() refuses. "
+    "A view only gives the same memory a new shape and strides; it never moves numbers. After a transpose the "
+    "elements in row-major order are not equally spaced in memory, so no stride describes them and PyTorch refuses. "
     "Something has to copy in that case, and only in that case.",
     fault="view-of-noncontiguous",
 )
@@ -69,9 +69,9 @@ def view_only(x):
 
 
 @exercise.wrong(
-    "The numbers are right, but some of them were copied without need: contiguous() (ravel() calls it, too) copies "
-    "everything that is not contiguous. A column of a matrix is not contiguous, and yet its elements are equally "
-    "spaced, so one stride describes them and a view would do."
+    "The numbers are right, but those of a tensor that is not contiguous were copied even where a view would do. A "
+    "column of a matrix is not contiguous, nor is every second column of it, and yet the elements are equally spaced "
+    "in memory: one stride describes them. (contiguous() and ravel() do not look for that stride.)"
 )
 def contiguous_first(x):
     return x.contiguous().view(-1)
@@ -95,15 +95,16 @@ def in_memory_order(x):
 
 
 @exercise.wrong(
-    "The first axis is still there. Flattening from axis 1 on is what nn.Flatten does, because it keeps the axis of "
-    "the batch; here every axis goes into the one that is left."
+    "The first axis is still there, as if it were the axis of a batch, and only the others were joined. Here every "
+    "axis goes into the one that is left."
 )
 def keeps_the_batch_axis(x):
     return x.flatten(1)
 
 
 @exercise.wrong(
-    "squeeze() removes axes of size 1 and leaves the others as they are; it does not join any. A matrix stays a matrix."
+    "Only axes of size 1 are gone, as after squeeze(); the others are as they were and none were joined. A matrix "
+    "stays a matrix."
 )
 def squeezed(x):
     return x.squeeze()
@@ -127,6 +128,36 @@ def rows_after_an_offset():
 @exercise.probe
 def column_of_a_matrix():
     return torch.arange(12.0).reshape(4, 3)[:, 1]
+
+
+@exercise.probe
+def column_that_keeps_its_axis():
+    return torch.arange(12.0).reshape(4, 3)[:, 1:2]
+
+
+@exercise.probe
+def every_second_column():
+    return torch.arange(12).reshape(3, 4)[:, ::2]
+
+
+@exercise.probe
+def every_second_element_of_three_axes():
+    return torch.arange(24.0).reshape(2, 3, 4)[..., 1::2]
+
+
+@exercise.probe
+def two_neighbouring_columns():
+    return torch.arange(12.0).reshape(3, 4)[:, 1:3]
+
+
+@exercise.probe
+def one_number_expanded():
+    return torch.tensor([[7.0]]).expand(2, 3)
+
+
+@exercise.probe
+def rows_that_are_one_row():
+    return torch.arange(3).expand(2, 3)
 
 
 @exercise.probe

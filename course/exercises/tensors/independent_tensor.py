@@ -17,7 +17,7 @@ exercise = Exercise(
 
         The array may be anything that NumPy hands out:
 
-        - float64, float32 or integers, with any number of rows, also none;
+        - float64, float32 or integers, with any number of axes and of rows, also none;
         - flipped, such as `a[:, ::-1]`, which has negative strides;
         - read-only, such as the result of `np.frombuffer`. The tensor can be written to all the same.
 
@@ -57,8 +57,8 @@ def by_tensor_of_a_copy(array):
 
 
 @exercise.wrong(
-    "This copies only where the dtype has to change. An array that is float32 already is wrapped as it is: array and "
-    "tensor use one buffer, and a write into one shows in the other. (as_tensor, from_numpy(...).float(), "
+    "A copy was made only where the dtype had to change. An array that is float32 already was wrapped as it is: array "
+    "and tensor use one buffer, and a write into one shows in the other. (as_tensor, from_numpy(...).float(), "
     "torch.Tensor and np.asarray are alike in this. Nor does any of them change negative strides.)",
     fault="numpy-shared-memory",
 )
@@ -67,9 +67,8 @@ def by_as_tensor(array):
 
 
 @exercise.wrong(
-    "Nothing is shared, but a flipped array fails: it is read with its own strides, and those are negative. PyTorch "
-    "has no negative strides and refuses, in torch.tensor as in from_numpy, before anything is copied. NumPy can put "
-    "the numbers in order first.",
+    "Nothing is shared, but a flipped array fails: its strides are negative. PyTorch has no negative strides and "
+    "refuses such an array before anything is copied. NumPy can put the numbers in order first.",
     fault="numpy-negative-stride",
 )
 def by_tensor(array):
@@ -77,9 +76,9 @@ def by_tensor(array):
 
 
 @exercise.wrong(
-    "A flipped array works here, because making it contiguous copies it. An array that is contiguous and float32 "
-    "already comes through without any copy, so its memory is shared, for a read-only array as well. A copy has to "
-    "be made in every case.",
+    "A flipped array works here, because putting its numbers in order copies them. An array that is in order and "
+    "float32 already comes through without any copy, so its memory is shared, that of a read-only array as well. A "
+    "copy has to be made in every case.",
     fault="numpy-shared-memory",
 )
 def by_contiguous_array(array):
@@ -97,7 +96,7 @@ def dtype_of_the_array(array):
 
 
 @exercise.wrong(
-    "from_numpy neither copies nor converts: the tensor has the dtype of the array and uses its memory, and a "
+    "Nothing was copied and nothing was converted: the tensor has the dtype of the array and uses its memory, and a "
     "flipped array is refused. (A conversion on a line of its own, such as tensor.float(), does not help: it returns "
     "a new tensor, which has to be used.)",
     fault="numpy-shared-memory",
@@ -117,14 +116,42 @@ def copying_what_is_read_only(array):
     return torch.from_numpy(array).float()
 
 
+@exercise.wrong(
+    "Some flipped arrays fail: PyTorch refuses negative strides when it is handed the array. A copy that depends on "
+    "the dtype comes too seldom, and the copy that a conversion by PyTorch would make comes too late. NumPy can put "
+    "the numbers in order first, in every case.",
+    fault="numpy-negative-stride",
+)
+def copying_only_float32(array):
+    if array.dtype == np.float32:
+        array = array.copy()
+    return torch.from_numpy(array).float()
+
+
+@exercise.wrong(
+    "An array without axes came back with one. np.ascontiguousarray and np.atleast_1d make one axis at least; the "
+    "other ways of copying keep the shape as it is."
+)
+def one_axis_at_least(array):
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32).copy())
+
+
+@exercise.wrong(
+    "The numbers went through a Python list. A list of no rows does not know how long its rows would have been, so "
+    "an array of shape (0, 3) comes back with the shape (0,). A list also takes a Python object for every number."
+)
+def through_a_list(array):
+    return torch.tensor(array.tolist(), dtype=torch.float32)
+
+
 @exercise.probe
 def float64_matrix():
-    return np.array([[1.5, -2.0, 3.25], [0.0, 7.0, -0.5]])
+    return np.array([[1.5, -2.0, 0.1], [0.0, 70000.0, -0.5]])
 
 
 @exercise.probe
 def integers():
-    return np.array([3, -1, 12], dtype=np.int64)
+    return np.array([3, -1, 100_003], dtype=np.int64)
 
 
 @exercise.probe
@@ -135,6 +162,21 @@ def float32_matrix():
 @exercise.probe
 def flipped_columns():
     return np.arange(8, dtype=np.float32).reshape(2, 4)[:, ::-1]
+
+
+@exercise.probe
+def flipped_rows_of_float64():
+    return np.array([[1.5, -2.0], [0.25, 4.0], [3.0, 9.0]])[::-1]
+
+
+@exercise.probe
+def flipped_integers():
+    return np.arange(5, dtype=np.int64)[::-1]
+
+
+@exercise.probe
+def no_axes():
+    return np.array(2.5)
 
 
 @exercise.probe

@@ -53,8 +53,8 @@ def by_einsum(x):
 
 
 @exercise.wrong(
-    "The numbers are right, but they lie in new memory, so a write into them does not reach x. torch.diag() copies, "
-    "and so do index tensors and lists in brackets. The diagonal is equally spaced in memory, so a view can show it."
+    "The numbers are right, but they lie in new memory, so a write into them does not reach x. (torch.diag() copies, "
+    "and so do index tensors and lists in brackets.) The diagonal is equally spaced in memory, so a view can show it."
 )
 def by_diag(x):
     return x.diag()
@@ -69,6 +69,14 @@ def assuming_packed_rows(x):
 
 
 @exercise.wrong(
+    "One column to the right is taken to be one element in memory. In a transpose or in every second column of a "
+    "matrix it is not; x.stride(1) says how far it is."
+)
+def assuming_adjacent_columns(x):
+    return x.as_strided((min(x.shape),), (x.stride(0) + 1,))
+
+
+@exercise.wrong(
     "Every (columns + 1)-th element of the flattened matrix is on the diagonal only until the matrix ends: below the "
     "last column of a tall matrix the walk goes on and wraps around. Also, flattening copies where x is not "
     "contiguous."
@@ -78,8 +86,18 @@ def by_stepping_through_the_flat_matrix(x):
 
 
 @exercise.wrong(
+    "The numbers are right, but they lie in new memory wherever the square part of x is not contiguous, so a write "
+    "into them does not reach x. Flattening copies in that case. It is not needed: the diagonal is equally spaced in "
+    "memory."
+)
+def by_stepping_through_the_flat_square(x):
+    n = min(x.shape)
+    return x[:n, :n].flatten()[:: n + 1]
+
+
+@exercise.wrong(
     "The view starts at the beginning of the memory. x may be cut out of a larger matrix and starts at its storage "
-    "offset then. as_strided keeps that offset unless it is given another one."
+    "offset then."
 )
 def offset_forgotten(x):
     return x.as_strided((min(x.shape),), (sum(x.stride()),), 0)

@@ -14,8 +14,8 @@ exercise = Exercise(
         `masked_mean(x, mask)` takes `x`, floating, shape `(N, T)`, and `mask`, bool, of the same shape. It returns
         for each row the mean of the elements where `mask` is True: shape `(N,)`, the dtype of `x`.
 
-        - Elements where `mask` is False count for nothing, even if they are NaN or infinite. A NaN that does count
-          makes the mean of its row NaN, so that bad data is seen.
+        - Elements where `mask` is False count for nothing, even if they are NaN or infinite. A NaN or an infinity
+          that does count shows in the mean of its row, as in any mean, so that bad data is seen.
         - A row without any True has the mean 0.
         - `x` and `mask` stay as they are. There may be no rows at all.
 
@@ -58,9 +58,8 @@ def by_mending_empty_rows(x, mask):
 
 
 @exercise.wrong(
-    "x[mask] is one flat tensor with all the selected elements of all rows; which row they came from is lost, so "
-    "only one mean is left. The selection has to keep the axis of the rows: put something harmless where the mask is "
-    "False."
+    "One mean was taken over the selected elements of all rows. A selection such as x[mask] is flat, and which row an "
+    "element came from is lost. The axis of the rows has to stay: put something harmless where the mask is False."
 )
 def over_all_rows(x, mask):
     return x[mask].mean()
@@ -85,8 +84,8 @@ def zero_divided_by_zero(x, mask):
 
 
 @exercise.wrong(
-    "Multiplying by the mask was meant to remove elements, but NaN * 0 is NaN, and so is inf * 0: an element that "
-    "does not count still spoils its row. Choose between two values instead of multiplying.",
+    "A NaN or an infinity that does not count still spoils its row. Multiplying by the mask does not remove it: "
+    "NaN * 0 is NaN, and so is inf * 0. Choose between two values instead of multiplying.",
     fault="padding-leaks",
 )
 def multiplied_by_the_mask(x, mask):
@@ -94,11 +93,62 @@ def multiplied_by_the_mask(x, mask):
 
 
 @exercise.wrong(
-    "NaN is replaced everywhere, also where the mask is True. Then a mean looks sound although one of its elements "
-    "is not a number, and bad data goes unnoticed. Only what does not count may be replaced."
+    "NaN and infinities became ordinary numbers everywhere, also where the mask is True. Then a mean looks sound "
+    "although one of its elements is not, and bad data goes unnoticed. Only what does not count may be replaced."
 )
 def nan_replaced_everywhere(x, mask):
     return (x.nan_to_num() * mask).sum(1) / mask.sum(1).clamp(min=1)
+
+
+@exercise.wrong(
+    "Every NaN became 0, also one where the mask is True. Then the mean of its row looks sound, and bad data goes "
+    "unnoticed. After a multiplication by the mask nobody can tell any more which NaN counted."
+)
+def nan_replaced_after_multiplying(x, mask):
+    selected = x * mask
+    selected[selected.isnan()] = 0
+    return selected.sum(1) / mask.sum(1).clamp(min=1)
+
+
+@exercise.wrong(
+    "What does not count was marked with NaN, and then every NaN was left out: also one that does count, from the sum "
+    "and from the count. Bad data goes unnoticed. The mask alone says what counts."
+)
+def nan_left_out(x, mask):
+    return torch.where(mask, x, torch.nan).nanmean(1).masked_fill(~mask.any(1), 0)
+
+
+@exercise.wrong(
+    "What does not count was marked with NaN, and then every NaN was left out, also one that does count. Infinite "
+    "means were replaced as well. Bad data goes unnoticed. The mask alone says what counts."
+)
+def nan_left_out_and_the_rest_replaced(x, mask):
+    return torch.where(mask, x, torch.nan).nanmean(1).nan_to_num()
+
+
+@exercise.wrong(
+    "Every mean that came out as NaN was set to 0. That is right for a row without any True, where 0 / 0 is NaN. It "
+    "also hides a NaN that counts. Ask the mask which rows have nothing that counts."
+)
+def nan_means_replaced(x, mask):
+    mean = x.where(mask, 0).sum(1) / mask.sum(1)
+    return mean.masked_fill(mean.isnan(), 0)
+
+
+@exercise.wrong(
+    "NaN and infinities were taken out of the sum even where the mask is True. Then a mean looks sound although one "
+    "of its elements is not, and bad data goes unnoticed. The mask alone says what counts."
+)
+def only_what_is_finite(x, mask):
+    return x.where(mask & x.isfinite(), 0).sum(1) / mask.sum(1).clamp(min=1)
+
+
+@exercise.wrong(
+    "The means are float32 whatever x was. The task asks for the dtype of x: a float64 loses digits, and a float16 "
+    "does not fit to its neighbours any more. A sum has the dtype of what is summed."
+)
+def always_float32(x, mask):
+    return x.float().where(mask, 0).sum(1) / mask.sum(1).clamp(min=1)
 
 
 @exercise.wrong(
@@ -118,16 +168,16 @@ def true_means_ignored(x, mask):
 
 
 @exercise.wrong(
-    "The sums run over axis 0, so there is one mean for each column. The axis that you name is the one that "
-    "disappears: to get one number for each row, name the axis that runs along the row."
+    "There is one mean for each column: axis 0 was reduced. The axis that you name is the one that disappears; to get "
+    "one number for each row, name the axis that runs along the row."
 )
 def over_the_columns(x, mask):
     return x.where(mask, 0).sum(0) / mask.sum(0).clamp(min=1)
 
 
 @exercise.wrong(
-    "The means are right, but the caller's x has changed: an assignment like x[...] = 0 writes into the tensor that "
-    "was passed in. Make a new tensor instead."
+    "The means are right, but the caller's x has changed: zeros were written into the tensor that was passed in. Make "
+    "a new tensor instead."
 )
 def writing_into_x(x, mask):
     x[~mask] = 0
@@ -156,6 +206,18 @@ def nan_where_it_does_not_count():
 def nan_that_counts():
     x = torch.tensor([[2.0, torch.nan, 5.0], [1.0, -6.0, 4.0]])
     return x, torch.tensor([[True, True, False], [False, True, True]])
+
+
+@exercise.probe
+def infinities_that_count():
+    x = torch.tensor([[torch.inf, 1.0, 2.0], [4.0, -torch.inf, 3.0], [torch.inf, -torch.inf, 5.0]])
+    return x, torch.tensor([[True, True, False], [False, True, True], [True, True, True]])
+
+
+@exercise.probe
+def half_precision():
+    x = torch.tensor([[0.5, 1.5, -8.0], [4.0, 2.0, 6.0]], dtype=torch.float16)
+    return x, torch.tensor([[True, True, False], [True, True, True]])
 
 
 @exercise.probe

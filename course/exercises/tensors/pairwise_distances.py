@@ -18,7 +18,7 @@ exercise = Exercise(
         Example: for `a = [[0, 0], [3, 4]]` and `b = [[0, 0], [6, 8], [3, 0]]` it is `[[0, 10, 3], [5, 5, 4]]`.
 
         No Python loop: let broadcasting make the pairs. N may be 0, and N may be equal to M. The result has to be
-        right also for points that are close together and far from the origin.
+        right also for points that are close together and far from the origin, be they few or many.
         """,
     hints=(
         "Broadcasting pairs every row of one tensor with every row of the other when each has size 1 where the other "
@@ -48,8 +48,8 @@ def by_squares(a, b):
 
 
 @exercise.alternative
-def by_cdist(a, b):
-    return torch.cdist(a, b)
+def by_cdist_of_differences(a, b):
+    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 @exercise.wrong(
@@ -86,15 +86,16 @@ def city_block(a, b):
 
 
 @exercise.wrong(
-    "The differences are right, but the wrong axis is reduced. They have shape (N, M, D): summing over axis 1 mixes "
-    "all the points of b and leaves (N, D). The axis of the coordinates has to go."
+    "The differences have shape (N, M, D), and the wrong axis of them was reduced: without axis 1 all the points of b "
+    "are mixed and (N, D) is left. The axis of the coordinates has to go."
 )
 def over_the_points(a, b):
     return (a[:, None] - b).norm(dim=1)
 
 
 @exercise.wrong(
-    "Without an axis, norm() and sum() reduce all of (N, M, D) to one number. Name the axis of the coordinates."
+    "Everything was reduced to one number: without an axis, a norm or a sum runs over all of (N, M, D). Name the axis "
+    "of the coordinates."
 )
 def over_everything(a, b):
     return (a[:, None] - b).norm()
@@ -108,6 +109,23 @@ def over_everything(a, b):
 def by_expanded_square(a, b):
     squared = a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T
     return squared.sqrt()
+
+
+@exercise.wrong(
+    "Right for a few points. As soon as there are more than 25 on one side, torch.cdist computes |a|^2 + |b|^2 - 2 "
+    "a.b with a matrix product, unless its compute_mode forbids that. That is faster, and it loses the digits of "
+    "points that are close together and far from the origin."
+)
+def by_cdist_as_it_comes(a, b):
+    return torch.cdist(a, b)
+
+
+@exercise.wrong(
+    "Nearly right: something small is added to every difference, as F.pairwise_distance does with its eps of 1e-6. A "
+    "point is then not at distance 0 from itself, which shows in float64."
+)
+def with_an_epsilon(a, b):
+    return torch.nn.functional.pairwise_distance(a[:, None], b)
 
 
 @exercise.wrong(
@@ -144,12 +162,20 @@ def points_on_a_line():
 
 @exercise.probe
 def close_together_far_away():
-    return torch.tensor([[1000.0, 2000.0], [1000.5, 2000.0]]), torch.tensor([[1000.0, 2000.25], [1003.0, 1996.0]])
+    a = torch.tensor([[1000.0, 2000.0], [1000.5, 2000.0], [-1000.0, -2000.0]])
+    return a, torch.tensor([[1000.0, 2000.25], [1003.0, 1996.0]])
+
+
+@exercise.probe
+def many_points_far_away():
+    steps = torch.arange(30.0)
+    points = torch.stack([1000 + steps / 4, 2000 - steps / 2], dim=1)
+    return torch.cat([points, -points]), points[:3] + torch.tensor([0.25, 0.5])
 
 
 @exercise.probe
 def double_precision():
-    return torch.tensor([[0.5, 1.0]], dtype=torch.float64), torch.tensor([[2.0, -1.0]], dtype=torch.float64)
+    return torch.tensor([[0.5, 1.0]], dtype=torch.float64), torch.tensor([[2.0, -1.0], [0.5, 1.0]], dtype=torch.float64)
 
 
 @exercise.probe

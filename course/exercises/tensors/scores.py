@@ -50,9 +50,9 @@ def by_flattening(head, batch):
 
 
 @exercise.wrong(
-    "squeeze() without an argument removes every axis of size 1. For a batch of one sample the axis of the batch is "
-    "such an axis, and a tensor without axes is left, which the loss then meets at the end of an epoch. Say which "
-    "axis is meant.",
+    "For a batch of one sample the axis of the batch is gone as well, since it has size 1 there, and a tensor without "
+    "axes is left, which the loss then meets at the end of an epoch. Say which axis is meant. (squeeze() without an "
+    "argument removes every axis of size 1.)",
     fault="squeeze-drops-batch",
 )
 def squeezing_everything(head, batch):
@@ -69,8 +69,8 @@ def still_a_column(head, batch):
 
 
 @exercise.wrong(
-    "[0] takes the first sample, not the first column: the batch is the first axis. What is left is one score for "
-    "the whole batch."
+    "One score is left for the whole batch, that of the first sample. The batch is the first axis, so [0] takes a "
+    "sample and not a column."
 )
 def first_sample_only(head, batch):
     return head(batch)[0]
@@ -103,8 +103,8 @@ def one_sample_left_as_it_is(head, batch):
 
 
 @exercise.wrong(
-    "The axis of the batch is named here. It has size 1 only for a batch of one; for any other batch squeeze(0) "
-    "changes nothing, without a word. Count the axes from 0: which one has size 1 for every N?"
+    "Nothing changes here, without a word, unless there is one sample: the axis that is named is that of the batch. "
+    "Count the axes from 0: which one has size 1 for every N?"
 )
 def squeezing_the_batch(head, batch):
     return head(batch).squeeze(0)

@@ -11,23 +11,25 @@ exercise = Exercise(
     "tensors.standardise",
     title="Standardise along an axis",
     task="""
-        `standardise(x, dim=0)` takes a floating tensor `x` with two or more axes. It subtracts the mean along axis
-        `dim` and divides by the standard deviation along the same axis. Shape and dtype stay as they are, and so does
-        `x` itself.
+        `standardise(x, dim=0)` takes a floating tensor `x` with two or more axes and at least one number along axis
+        `dim`. It subtracts the mean along that axis and divides by the standard deviation along it. Shape and dtype
+        stay as they are, and so does `x` itself.
 
         - With `dim=0` each column of a matrix gets mean 0 and deviation 1, with `dim=1` each row does.
         - The standard deviation is that of the numbers at hand: the mean of the squared differences divides by n, not
           by n - 1.
-        - Where all numbers along the axis are equal, the result is 0: neither NaN nor infinite. The same goes for
-          n = 1.
+        - Where all numbers along the axis are equal, the result is exactly 0. The same goes for n = 1. Mind that a
+          mean may be rounded: seven times 0.1 has a mean that differs from 0.1 in the last digit.
+        - Everywhere else the deviation of the result is 1, be the numbers near 1000.1 or as small as 1e-9.
 
         Example: `[[1, 10], [3, 10]]` becomes `[[-1, 0], [1, 0]]`.
         """,
     hints=(
         "mean(dim) removes the axis, and broadcasting then lines up what is left from the right. For dim=0 of a "
         "matrix that happens to fit. What would keep the reduced axis in its place, with size 1?",
-        "Use keepdim=True for the mean and for std(dim, correction=0, ...). Then decide what to divide by where the "
-        "deviation is 0, for example with where().",
+        "Use keepdim=True for the mean and for std(dim, correction=0, ...). Whether all numbers are equal is asked of "
+        "x itself, before anything is rounded: how do its largest and its smallest number compare? Put the 0 there "
+        "with where() or masked_fill().",
     ),
 )
 
@@ -40,27 +42,37 @@ def standardise(x: Tensor, dim: int = 0) -> Tensor:
 
 @exercise.reference
 def by_keeping_the_axis(x, dim=0):
-    deviation = x.std(dim, correction=0, keepdim=True)
-    # Anything finite divided by infinity is 0.
-    return (x - x.mean(dim, keepdim=True)) / deviation.where(deviation > 0, torch.inf)
+    # The mean of equal numbers may be rounded; then neither the difference nor the deviation is 0.
+    constant = x.amax(dim, keepdim=True) == x.amin(dim, keepdim=True)
+    centred = x - x.mean(dim, keepdim=True)
+    return (centred / x.std(dim, correction=0, keepdim=True)).masked_fill(constant, 0.0)
 
 
 @exercise.alternative
 def by_hand(x, dim=0):
     centred = x - x.mean(dim=dim, keepdim=True)
     deviation = centred.square().mean(dim=dim, keepdim=True).sqrt()
-    return centred / torch.where(deviation == 0, 1.0, deviation)
+    constant = (x == x.narrow(dim, 0, 1)).all(dim=dim, keepdim=True)
+    return torch.where(constant, 0.0, centred / deviation)
 
 
 @exercise.alternative
-def by_a_small_constant(x, dim=0):
-    variance, mean = torch.var_mean(x, dim, correction=0, keepdim=True)
-    return (x - mean) / (variance.sqrt() + 1e-8)
+def by_counting_from_the_first(x, dim=0):
+    # Equal numbers are all 0 when the first one has been subtracted, and a mean of zeros is not rounded.
+    shifted = x - x.narrow(dim, 0, 1)
+    variance, mean = torch.var_mean(shifted, dim, correction=0, keepdim=True)
+    return (shifted - mean) / variance.sqrt().where(variance > 0, 1.0)
+
+
+def divided(difference: Tensor, divisor: Tensor, x: Tensor, dim: int) -> Tensor:
+    """The quotient, 0 where all numbers of x along dim are equal: each wrong answer below has one other mistake."""
+    constant = (x == x.narrow(dim, 0, 1)).all(dim, keepdim=True)
+    return (difference / divisor).masked_fill(constant, 0.0)
 
 
 @exercise.wrong(
     "Where all numbers along the axis are equal the deviation is 0, and 0 / 0 is NaN. One constant column is enough "
-    "to make every loss NaN later on. The division needs another divisor there.",
+    "to make every loss NaN later on. That case needs a result of its own.",
     fault="division-by-zero",
 )
 def without_a_guard(x, dim=0):
@@ -68,23 +80,76 @@ def without_a_guard(x, dim=0):
 
 
 @exercise.wrong(
-    "Without keepdim the reduced axis is gone, and broadcasting lines up what is left from the right. For dim=0 of a "
-    "matrix that is right by luck; for dim=1 it fails, and for a square matrix it silently subtracts the mean of the "
-    "wrong row."
+    "Equal numbers were recognised by a deviation of 0, and that is not always so. The mean of equal numbers may be "
+    "rounded in its last digit; each number then differs from it by that little, the deviation is as little, and the "
+    "quotient is 1 or -1. Whether numbers are equal can be asked of the numbers themselves."
 )
-def axis_dropped(x, dim=0):
-    deviation = x.std(dim, correction=0)
-    return (x - x.mean(dim)) / deviation.where(deviation > 0, torch.inf)
+def deviation_compared_with_0(x, dim=0):
+    deviation = x.std(dim, correction=0, keepdim=True)
+    return (x - x.mean(dim, keepdim=True)) / deviation.where(deviation > 0, torch.inf)
 
 
 @exercise.wrong(
-    "This is std() as it comes, which divides by n - 1: an estimate for a population of which x is a sample. The "
-    "task asks for the deviation of the numbers at hand, which divides by n. The argument that decides it is called "
-    "correction."
+    "NaN was replaced after the division. That covers 0 / 0 and nothing else: the mean of equal numbers may be rounded "
+    "in its last digit, and then the difference is not 0 and the quotient not NaN, but huge or 1. Whether numbers are "
+    "equal can be asked of the numbers themselves."
+)
+def nan_replaced_afterwards(x, dim=0):
+    return ((x - x.mean(dim, keepdim=True)) / x.std(dim, correction=0, keepdim=True)).nan_to_num()
+
+
+@exercise.wrong(
+    "The divisor is a little more than the deviation. That avoids 0 / 0, and it has two effects: numbers that are "
+    "themselves of the size of the little more come out too small, and equal numbers whose mean was rounded do not "
+    "become 0. The case of equal numbers can be told apart exactly."
+)
+def a_little_added_to_the_deviation(x, dim=0):
+    return (x - x.mean(dim, keepdim=True)) / (x.std(dim, correction=0, keepdim=True) + 1e-8)
+
+
+@exercise.wrong(
+    "A little was added to the variance before the root was taken, as normalising layers do. Small deviations suffer: "
+    "with 1e-5 under the root, numbers of deviation 0.003 are divided by 0.0044. The case of equal numbers can be "
+    "told apart exactly."
+)
+def a_little_added_to_the_variance(x, dim=0):
+    return (x - x.mean(dim, keepdim=True)) / (x.var(dim, correction=0, keepdim=True) + 1e-5).sqrt()
+
+
+@exercise.wrong(
+    "The divisor is never smaller than a fixed bound. Numbers with a smaller deviation than that are not "
+    "standardised, and equal numbers whose mean was rounded do not become 0. There is no bound that fits every unit: "
+    "the same lengths are a thousand times smaller in kilometres. The case of equal numbers can be told apart exactly."
+)
+def deviation_with_a_lower_bound(x, dim=0):
+    return (x - x.mean(dim, keepdim=True)) / x.std(dim, correction=0, keepdim=True).clamp(min=1e-6)
+
+
+@exercise.wrong(
+    "The mean of the squares minus the square of the mean is the variance on paper. For numbers far from 0 the two "
+    "are nearly equal and large, and their difference is lost in rounding; it may even be negative, with NaN as its "
+    "root. Subtract the mean first and square afterwards."
+)
+def mean_of_squares_minus_squared_mean(x, dim=0):
+    mean = x.mean(dim, keepdim=True)
+    return divided(x - mean, (x.square().mean(dim, keepdim=True) - mean.square()).sqrt(), x, dim)
+
+
+@exercise.wrong(
+    "The reduced axis is gone from mean and deviation, and broadcasting lines up what is left from the right. For "
+    "dim=0 of a matrix that is right by luck; for dim=1 it fails, and for a square matrix it silently subtracts the "
+    "mean of the wrong row. The axis has to stay, with size 1."
+)
+def axis_dropped(x, dim=0):
+    return divided(x - x.mean(dim), x.std(dim, correction=0), x, dim)
+
+
+@exercise.wrong(
+    "The squared differences were divided by n - 1, which is what std() does unless told otherwise: an estimate for a "
+    "population of which x is a sample. The task asks for the deviation of the numbers at hand, which divides by n."
 )
 def sample_deviation(x, dim=0):
-    deviation = x.std(dim, keepdim=True)
-    return (x - x.mean(dim, keepdim=True)) / deviation.where(deviation > 0, torch.inf)
+    return divided(x - x.mean(dim, keepdim=True), x.std(dim, keepdim=True), x, dim)
 
 
 @exercise.wrong(
@@ -92,26 +157,24 @@ def sample_deviation(x, dim=0):
     "others. Name the axis, so that each column (or row) gets its own."
 )
 def over_the_whole_tensor(x, dim=0):
-    deviation = x.std(correction=0)
-    return (x - x.mean()) / deviation.where(deviation > 0, torch.inf)
+    return (x - x.mean()) / x.std(correction=0)
 
 
 @exercise.wrong(
-    "Division binds tighter than subtraction: x - mean / deviation divides only the mean. Put the difference in "
-    "parentheses."
+    "Only the mean was divided by the deviation, and the quotient was subtracted. Division binds tighter than "
+    "subtraction, so the difference needs parentheses."
 )
 def parentheses_missing(x, dim=0):
-    deviation = x.std(dim, correction=0, keepdim=True)
-    return x - x.mean(dim, keepdim=True) / deviation.where(deviation > 0, torch.inf)
+    constant = x.amax(dim, keepdim=True) == x.amin(dim, keepdim=True)
+    return (x - x.mean(dim, keepdim=True) / x.std(dim, correction=0, keepdim=True)).masked_fill(constant, 0.0)
 
 
 @exercise.wrong(
-    "The divisor is the variance. The deviation is its root; only then the result has deviation 1. Check it with "
-    "std() on your result."
+    "The divisor is the variance. The deviation is its root; only then the result has deviation 1. Look at the "
+    "deviation of your result."
 )
 def divided_by_the_variance(x, dim=0):
-    variance = x.var(dim, correction=0, keepdim=True)
-    return (x - x.mean(dim, keepdim=True)) / variance.where(variance > 0, torch.inf)
+    return divided(x - x.mean(dim, keepdim=True), x.var(dim, correction=0, keepdim=True), x, dim)
 
 
 @exercise.wrong(
@@ -120,18 +183,24 @@ def divided_by_the_variance(x, dim=0):
 )
 def scaled_to_a_range(x, dim=0):
     low, high = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
-    return (x - low) / (high - low).where(high > low, torch.inf)
+    return divided(x - low, high - low, x, dim)
 
 
 @exercise.wrong(
-    "The result is right, but the caller's x has changed: -=, /= and methods that end in an underscore write into "
-    "the tensor that was passed in. Make a new tensor instead."
+    "The mean was subtracted and nothing was divided: each column has mean 0, and still the deviation that it came "
+    "with."
+)
+def only_centred(x, dim=0):
+    constant = x.amax(dim, keepdim=True) == x.amin(dim, keepdim=True)
+    return (x - x.mean(dim, keepdim=True)).masked_fill(constant, 0.0)
+
+
+@exercise.wrong(
+    "The result is right, but the caller's x has changed: the new numbers were written into the tensor that was "
+    "passed in, as -=, /= and methods that end in an underscore do. Make a new tensor instead."
 )
 def written_into_x(x, dim=0):
-    deviation = x.std(dim, correction=0, keepdim=True)
-    x -= x.mean(dim, keepdim=True)
-    x /= deviation.where(deviation > 0, torch.inf)
-    return x
+    return x.copy_(divided(x - x.mean(dim, keepdim=True), x.std(dim, correction=0, keepdim=True), x, dim))
 
 
 @exercise.probe
@@ -155,6 +224,16 @@ def constant_column():
 
 
 @exercise.probe
+def equal_numbers_in_one_row():
+    return torch.tensor([[5.0, 1.0, 2.0], [5.0, 5.0, 5.0], [5.0, 7.0, 0.0]]), 1
+
+
+@exercise.probe
+def same_number_first_and_last():
+    return torch.tensor([[2.0, 1.0], [6.0, 8.0], [3.0, 1.0], [2.0, 1.0]])
+
+
+@exercise.probe
 def small_deviation():
     return torch.tensor([[0.25, 3.0], [0.5, 3.125]])
 
@@ -172,3 +251,33 @@ def one_row():
 @exercise.probe
 def double_precision():
     return torch.tensor([[1.0, 4.0], [2.0, -4.0], [9.0, 3.0]], dtype=torch.float64), -1
+
+
+@exercise.probe
+def seven_equal_numbers():
+    return torch.full((7, 1), 0.1)
+
+
+@exercise.probe
+def two_columns_of_equal_numbers():
+    return torch.full((7, 2), 0.1)
+
+
+@exercise.probe
+def rows_of_equal_numbers():
+    return torch.full((2, 3), 1000.1), 1
+
+
+@exercise.probe
+def equal_numbers_in_double_precision():
+    return torch.full((3, 2), 0.1, dtype=torch.float64)
+
+
+@exercise.probe
+def far_from_zero():
+    return torch.tensor([[1000.0 - 2**-7, 2000.0], [1000.0 + 2**-7, 2000.25]])
+
+
+@exercise.probe
+def tiny_numbers():
+    return torch.tensor([[-3.0, 8.0], [1.0, 2.0], [6.0, -1.0], [0.0, 0.0]]) * 2.0**-30

@@ -1,0 +1,1 @@
+"""The exercises of lesson 02, Autograd pitfalls: one file an exercise."""

@@ -1,0 +1,1 @@
+"""The exercises of lesson 03, nn.Module registration: one file an exercise."""

@@ -1,0 +1,1 @@
+"""The exercises of lesson 05, The CIFAR-10 loop: one file an exercise."""

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from course.training.history import History
+
+
+def two_epochs(path=None):
+    history = History(path)
+    history.append(loss=2.25, held_out_accuracy=0.125)
+    history.append(loss=1.5, held_out_accuracy=0.5)
+    return history
+
+
+def test_rows_and_columns():
+    history = two_epochs()
+    assert len(history) == 2
+    assert history["epoch"] == [1, 2]
+    assert history["loss"] == [2.25, 1.5]
+    assert [row["held_out_accuracy"] for row in history] == [0.125, 0.5]
+    with pytest.raises(KeyError, match="no column 'los'; the columns are epoch, loss"):
+        history["los"]
+
+
+def test_first_row_that_reaches_a_value():
+    history = two_epochs()
+    assert history.first("held_out_accuracy", at_least=0.3)["epoch"] == 2
+    assert history.first("held_out_accuracy", at_least=0.6) is None
+
+
+def test_reads_as_a_table():
+    assert str(two_epochs()).splitlines() == [
+        "epoch  loss  held_out_accuracy",
+        "    1  2.25             12.5 %",
+        "    2   1.5             50.0 %",
+    ]
+    assert two_epochs()._repr_html_().count("<tr>") == 3
+    assert str(History()) == "epoch"
+
+
+def test_a_log_is_written_row_by_row_and_read_again(tmp_path):
+    path = tmp_path / "runs" / "first.jsonl"
+    history = History(path)
+    history.append(loss=1)
+    assert json.loads(path.read_text()) == {"epoch": 1, "loss": 1.0}
+    history.append(loss=0.5)
+    assert History.read(path)["loss"] == [1.0, 0.5]
+
+
+def test_a_log_that_was_cut_short_keeps_what_it_had(tmp_path):
+    path = tmp_path / "run.jsonl"
+    two_epochs(path)
+    path.write_text(path.read_text()[:-7])
+    assert History.read(path)["epoch"] == [1]
+
+
+def test_a_second_run_continues_the_file(tmp_path):
+    path = tmp_path / "run.jsonl"
+    two_epochs(path)
+    two_epochs(path)
+    assert len(History.read(path)) == 4
