@@ -61,13 +61,13 @@ def test_the_kernel_has_one_thread_and_nobodys_settings(monkeypatch, tmp_path):
 
 
 def test_cpu_time_counts_the_children():
-    burn = "import time\nwhile time.process_time() < 0.5: pass"
+    burn = "import time\nwhile time.process_time() < 3: pass"
     with Session(seconds=60) as session:
         execute(session, f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])")
     with Session(seconds=60) as idle:
         execute(idle, "1")
-    assert idle.cpu_seconds > 0.1
-    assert session.cpu_seconds > idle.cpu_seconds + 0.4
+    assert session.cpu_seconds >= 3  # the child's own clock says so
+    assert 0.1 < idle.cpu_seconds < session.cpu_seconds
 
 
 def test_no_process_is_left_not_even_one_that_left_the_group():
