@@ -7,7 +7,7 @@
 # place schedules, clipping and accumulation; keep the best weights, not the last. **Prerequisites.** Lessons 01 to 04.
 # **Time.** About 180 minutes, two thirds of them for 14 exercises.
 # **What it measures.** "65 % without, 75 % with flip and crop after 10 epochs", "MNIST is too easy", "clip at 1.0 to be safe",
-# and what it takes to pass 75 %. The first and the last need the full run on the real images, about an hour on one core.
+# and what it takes to pass 75 %. The first and the last need the full run on the real images, about half an hour on one core.
 
 # %%
 import copy
@@ -38,7 +38,7 @@ begin("05")
 
 # %% tags=["parameters"]
 device = "auto"  # "auto", "cpu", "cuda" or "mps"
-profile = "quick"  # "smoke" (two batches), "quick" (500 images) or "full" (all images, about an hour)
+profile = "quick"  # "smoke" (two batches), "quick" (500 images) or "full" (all images, about half an hour)
 data = ""  # a folder that holds CIFAR-10; without one, COURSE_DATA or the drawn stand-in
 
 # %%
@@ -531,7 +531,7 @@ with tempfile.TemporaryDirectory() as folder:
 outputs = whitening_convolution(prepare(train.images[:1000]).cpu())(prepare(train.images[:1000]).cpu())[:, :12]
 correlated = (outputs.movedim(1, 0).flatten(1).corrcoef() - torch.eye(12)).abs().max().item()
 claim("largest correlation of two outputs of the first layer", correlated, stated="uncorrelated", high=0.1)
-fast_epochs, batch_size = {"smoke": 1, "quick": 4, "full": 2}[profile], 256 if profile == "full" else 64
+fast_epochs, batch_size = {"smoke": 1, "quick": 4, "full": 3}[profile], 256 if profile == "full" else 64
 generator = seed_everything(0)
 crops = partial(random_crop_flip, padding=2, generator=generator)
 batches = train.batches(batch_size, True, generator, transform=lambda x: crops(prepare(x)))  # no black borders
@@ -544,7 +544,7 @@ seconds = passed and sum(row["seconds"] for row in fast_run if row["epoch"] <= p
 final = 100 * fast_run["held_out_accuracy"][-1] if full_run else None
 claim("test accuracy of the fast network", final, stated="passes 75 %", low=75, unit="%", reason=why)
 why = "it did not pass 75 %" if full_run else why
-claim("epochs until 75 %", passed and passed["epoch"], stated="very few", high=2, unit="epochs", reason=why)
+claim("epochs until 75 %", passed and passed["epoch"], stated="very few", high=3, unit="epochs", reason=why)
 claim("seconds of training until 75 %", seconds, stated="minutes", high=900, unit="s", reason=why)
 fast_run
 
