@@ -8,28 +8,27 @@ TORCH ?= torch torchvision
 JOBS ?= 2
 LAB_ARGS ?=
 PYTEST_ARGS ?=
+SITE_URL ?=
 
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
-# jupytext, which the dev extra brings, would replace JupyterLab's own way of opening and saving notebooks.
-# An inherited JUPYTER_PATH may hold a kernel of another environment, in which the course is not installed.
-LAB := JUPYTER_PATH= $(BIN)/jupyter lab notebooks --ServerApp.jpserver_extensions="jupyterlab_jupytext=False"
 # Several processes with one thread each are faster than several that compete for the same cores.
 ONE_THREAD := OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install dev lab test quick build lessons lessons-shipped lessons-solved lint format clean
+.PHONY: help install dev lab test quick build site lessons lessons-shipped lessons-solved lint format clean
 
 help:
-	@echo "make lab      install into $(VENV), open the lessons in JupyterLab"
+	@echo "make lab      install into $(VENV), open your copies of the lessons in JupyterLab"
 	@echo "make test     install what tests need, then verify everything"
 	@echo "make quick    lint, the fast tests, the lessons that changed (about three minutes)"
 	@echo "make build    build notebooks/ from lessons/ (only what changed)"
+	@echo "make site     build the lessons, the faults and the claims as static pages into build/site"
 	@echo "make lessons  run every lesson as shipped and solved; reports in reports/"
 	@echo "make lint     ruff and the import contract;  make format  mends what ruff can"
 	@echo "make clean    remove caches, reports and build products (not $(VENV))"
-	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) TORCH='$(TORCH)' CONSTRAINTS=$(CONSTRAINTS) LAB_ARGS PYTEST_ARGS"
+	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) TORCH='$(TORCH)' CONSTRAINTS=$(CONSTRAINTS) LAB_ARGS PYTEST_ARGS SITE_URL"
 
 $(BIN)/python:
 	@echo "== making $(VENV) with $(PYTHON)"
@@ -43,21 +42,26 @@ $(VENV)/.torch: constraints.txt | $(BIN)/python
 
 $(VENV)/.course: pyproject.toml $(VENV)/.torch
 	@echo "== installing the course"
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL) -e ".[deploy]"
+	@touch $@
+
+$(VENV)/.site: pyproject.toml $(VENV)/.torch
+	@echo "== installing the course and what the site needs"
+	$(PIP_INSTALL) -e ".[deploy,site]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.torch
 	@echo "== installing the course and what tests need"
-	$(PIP_INSTALL) -e ".[dev]"
-	@touch $@ $(VENV)/.course
+	$(PIP_INSTALL) -e ".[deploy,grade,site,dev]"
+	@touch $@ $(VENV)/.course $(VENV)/.site
 
 install: $(VENV)/.course
 
 dev: $(VENV)/.dev
 
 lab: install
-	@echo "== opening JupyterLab on notebooks/ (Ctrl-C ends it)"
-	$(LAB) $(LAB_ARGS)
+	@echo "== opening JupyterLab on your copies of the notebooks (Ctrl-C ends it)"
+	$(BIN)/python -m course lab $(LAB_ARGS)
 
 lint: dev
 	@echo "== ruff, import contract"
@@ -71,6 +75,10 @@ format: dev
 
 build: dev
 	$(BIN)/python -m course build
+
+site: $(VENV)/.site
+	@echo "== building the site; it is in build/site/index.html"
+	$(ONE_THREAD) $(BIN)/python -m course.publishing.site build/site $(if $(SITE_URL),--base-url $(SITE_URL))
 
 lessons: lessons-shipped lessons-solved
 

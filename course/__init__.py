@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from course.doctor.explain import explain
     from course.environment import show_environment
     from course.figures.confusion import draw_confusion
     from course.figures.curves import LiveCurves, draw_curves, draw_lines
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from course.notebook.claims import claim
     from course.notebook.hints import hint, solution
     from course.notebook.pitfalls import pitfall
+    from course.notebook.progress import progress
     from course.notebook.session import begin
     from course.notebook.verdicts import check
     from course.training.best import BestWeights
@@ -51,10 +53,12 @@ __all__ = [
     "draw_registration",
     "draw_strides",
     "evaluate",
+    "explain",
     "fit",
     "hint",
     "pitfall",
     "predict",
+    "progress",
     "seed_everything",
     "show_environment",
     "show_figure",
@@ -82,10 +86,12 @@ _HOMES = {
     "draw_registration": "course.figures.registration",
     "draw_strides": "course.figures.strides",
     "evaluate": "course.training.loop",
+    "explain": "course.doctor.explain",
     "fit": "course.training.loop",
     "hint": "course.notebook.hints",
     "pitfall": "course.notebook.pitfalls",
     "predict": "course.training.loop",
+    "progress": "course.notebook.progress",
     "seed_everything": "course.training.seed",
     "show_environment": "course.environment",
     "show_figure": "course.figures.show",
@@ -110,3 +116,17 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, "__version__"})
+
+
+def load_ipython_extension(shell: object) -> None:
+    """``%load_ext course``: explain the error under the traceback of a failing cell."""
+    from course.notebook.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """``%unload_ext course``: leave errors alone again."""
+    from course.notebook.extension import unload
+
+    unload(shell)

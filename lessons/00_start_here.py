@@ -97,9 +97,13 @@ hint("start.count_parameters")
 # - The check calls your function on inputs that you do not see. On Linux it does so in a process of its own, so an
 #   endless loop is stopped and your notebook's variables stay as they are. Elsewhere there is no such deadline:
 #   interrupt the kernel.
-# - **Start again:** put `raise NotImplementedError` back into the body, or take the stub from a fresh copy of the
-#   notebook. **Progress** is what your notebook holds: save it, and answers and verdicts are in it. Nothing else is
-#   kept, and nothing is sent anywhere.
+# - In JupyterLab, buttons under a verdict check again, give the next hint and show the solution. They do what the
+#   functions do, and work from the keyboard.
+# - **Start again:** `course reset 00 start.count_parameters` in a terminal puts the stub back, and `course reset 00` the
+#   whole lesson. Both keep a dated copy of what was there.
+# - **Progress** is kept in a file of your own: which exercise was checked, hinted or solved, when, and with which
+#   verdict; never your code. Nothing is sent anywhere. `course status` shows it for all lessons, the last cell for this one. The
+#   two cells above count as an attempt and a hint of yours.
 # - No later cell depends on your answers. You may leave out any exercise.
 #
 # ## Is this machine ready

@@ -13,9 +13,11 @@
 import copy
 import inspect
 import math
+import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +30,7 @@ from course.figures.confusion import draw_confusion
 from course.figures.curves import LiveCurves, draw_curves, draw_lines
 from course.figures.images import draw_classes, draw_images
 from course.training.best import BestWeights
+from course.training.checkpoint import CheckpointManager
 from course.training.history import History
 from course.training.loop import evaluate, fit, predict, train_epoch
 from course.training.metrics import confusion_matrix, per_class_accuracy
@@ -312,7 +315,19 @@ show("(by_hand.argmax(1) == zeros).float().mean()")
 print(inspect.getsource(train_epoch), inspect.getsource(predict), inspect.getsource(evaluate), sep="\n")
 
 
+# %% [markdown]
+# A full run takes half an hour. Let the environment variable COURSE_CHECKPOINTS name a folder, and `fit` saves the run there after
+# each epoch (lesson 07 shows how). When it is killed, run the lesson again: it goes on after the last epoch that was saved.
+
+
 # %% tags=["measured"]
+def checkpoints(name: str) -> CheckpointManager | None:
+    """Where a full run keeps one of its trainings: a folder for each training, device and set of images."""
+    folder = os.environ.get("COURSE_CHECKPOINTS") if profile == "full" else None
+    of = f"{'CIFAR-10' if real else 'stand-in'} on {run_device.type}"
+    return CheckpointManager(Path(folder, "lesson 05", of, name)) if folder else None
+
+
 def run(name: str, seed: int, padding: int | None) -> tuple[nn.Module, History, BestWeights, float]:
     """Train the reference network, with crops and flips unless padding is None; the last item is its test accuracy in %."""
     generator, best = seed_everything(seed), BestWeights()
@@ -320,7 +335,8 @@ def run(name: str, seed: int, padding: int | None) -> tuple[nn.Module, History, 
     batches = train.batches(64, True, generator, transform=lambda x: prepare(x if crops is None else crops(x)))
     network, live = reference_network().to(run_device), LiveCurves(name, title=f"The reference loop, seed {seed}")
     adam, held_out = torch.optim.Adam(network.parameters(), lr=1e-3), validation.batches(500, transform=prepare)
-    history = fit(network, batches, held_out, adam, epochs, best=best, after_epoch=live)
+    keep = {"checkpoints": checkpoints(f"{name}, seed {seed}"), "generators": [generator]}
+    history = fit(network, batches, held_out, adam, epochs, best=best, after_epoch=live, **keep)
     return network, history, best, 100 * evaluate(network, test.batches(500, transform=prepare)).accuracy
 
 
@@ -538,7 +554,9 @@ batches = train.batches(batch_size, True, generator, transform=lambda x: crops(p
 fast = fast_network(prepare(train.images[:5000]).cpu()).to(run_device)
 optimizer, rate, loss_fn = fast_recipe(fast, steps=fast_epochs * len(batches))
 held_out, live = test.batches(500, transform=prepare), LiveCurves("fast network", title="Five changes")
-fast_run = fit(fast, batches, held_out, optimizer, fast_epochs, loss_fn=loss_fn, batch_scheduler=rate, after_epoch=live)
+keep = {"checkpoints": checkpoints("fast network"), "generators": [generator]}
+recipe = {"loss_fn": loss_fn, "batch_scheduler": rate}
+fast_run = fit(fast, batches, held_out, optimizer, fast_epochs, **recipe, after_epoch=live, **keep)
 passed = fast_run.first("held_out_accuracy", at_least=0.75) if full_run else None
 seconds = passed and sum(row["seconds"] for row in fast_run if row["epoch"] <= passed["epoch"])
 final = 100 * fast_run["held_out_accuracy"][-1] if full_run else None

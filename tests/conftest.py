@@ -63,3 +63,13 @@ def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         for name in INHERITED:
             patch.delenv(name, raising=False)
         yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say it when no browser looked at the lessons. Here, because of xdist only the top conftest sees the summary."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    missed = [report for report in skipped if report.nodeid.startswith(("tests/browser/", "tests/site/"))]
+    if missed:
+        terminalreporter.section("NOT TESTED IN A BROWSER", sep="!", red=True, bold=True)
+        terminalreporter.line(f"{len(missed)} tests were skipped: {missed[0].longrepr[2].removeprefix('Skipped: ')}.")
+        terminalreporter.line("Install chromium (Debian: apt-get install chromium), or let $CHROMIUM name a browser.")

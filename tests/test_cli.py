@@ -14,6 +14,7 @@ from course import cli
 from course.curriculum import LESSONS
 from course.exercises import exercise_ids, load_exercise
 
+ROOT = Path(__file__).resolve().parents[1]
 RIGHT = (
     "import torch\nfrom torch import Tensor\n\nprint('noise')\n\n" + load_exercise("tensors.flatten").solution_source()
 )
@@ -79,6 +80,16 @@ def test_version(capsys):
         (("run", "--record"), "add --full"),
         (("check", "tensors.flaten", "x.py"), "Did you mean tensors.flatten"),
         (("check", "tensors.flatten", "nowhere/x.py"), "nowhere/x.py cannot be read: No such file"),
+        (("exercises", "--jsn"), "unrecognized arguments: --jsn"),
+        (("lab", "99"), "There is no lesson '99'"),
+        (("lab", "--port", "8899"), "Give an option of JupyterLab as one word: --port=8899."),
+        (("lab", "--workspace", str(ROOT)), "belongs to the clone of the course"),
+        (("lab", "--workspace", str(ROOT / "notebooks")), "holds the notebooks that the course brings"),
+        (("lab", "--workspace", ""), "--workspace needs the name of a folder."),
+        (("reset",), "required: LESSON"),
+        (("reset", "99"), "There is no lesson '99'"),
+        (("reset", "01", "flat"), "Lesson 01 has no exercise 'flat'. Its exercises are: tensors."),
+        (("reset", "01", "--workspace", str(ROOT)), "belongs to the clone of the course"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_sentence(capsys, arguments, words):
@@ -199,11 +210,73 @@ def test_building_needs_the_sources(monkeypatch, capsys):
     assert "an installed package" in fails(capsys, "build", code=1)
 
 
+@pytest.fixture
+def started(monkeypatch) -> list[tuple]:
+    """What `course lab` would have started."""
+    calls = []
+
+    def start(lesson, **options) -> int:
+        calls.append((lesson and lesson.number, options))
+        return 0
+
+    monkeypatch.setattr("course.workspace.lab.start", start)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lesson", "browser", "passed_on"),
+    [
+        ((), None, True, []),
+        (("1",), "01", True, []),
+        (("--no-browser", "tensors_and_strides"), "01", False, []),
+        (("--port=8899", "01", "--allow-root"), "01", True, ["--port=8899", "--allow-root"]),
+        (("--no-browser", "--IdentityProvider.token=x"), None, False, ["--IdentityProvider.token=x"]),
+        (("02", "--", "--port", "8899"), "02", True, ["--port", "8899"]),
+        (("--ip=::", "--", "--debug", "--"), None, True, ["--ip=::", "--debug", "--"]),
+    ],
+)
+def test_what_jupyterlab_understands_is_passed_on(started, arguments, lesson, browser, passed_on):
+    assert cli.main(["lab", *arguments, "--workspace", "w"] if "--" not in arguments else ["lab", *arguments]) == 0
+    workspace = None if "--" in arguments else "w"
+    assert started == [(lesson, {"workspace": workspace, "browser": browser, "arguments": passed_on})]
+
+
+def test_lab_says_what_is_in_its_way(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for command in (("lab",), ("reset", "01")):
+        said = fails(capsys, *command, "--workspace", str(tmp_path / "file"), code=1)
+        assert str(tmp_path / "file") in said
+        assert "--workspace DIR" in said
+
+
+def test_a_lesson_is_reset(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    notebook = tmp_path / "02_autograd.ipynb"
+    notebook.write_text("mine", encoding="utf-8")
+    assert cli.main(["reset", "2", "--workspace", str(tmp_path)]) == 0
+    (backup,) = (tmp_path / "backups").iterdir()
+    assert backup.read_text(encoding="utf-8") == "mine"
+    assert capsys.readouterr().out == f"02_autograd.ipynb is restored; yours is kept in backups{os.sep}{backup.name}.\n"
+    # The folder holds copies now, so it need not be named in it.
+    assert cli.main(["reset", "2"]) == 0
+    assert capsys.readouterr().out == "02_autograd.ipynb is as it came; nothing was changed.\n"
+
+
+def test_status_and_next(capsys):
+    assert cli.main(["status"]) == 0
+    table = capsys.readouterr().out
+    assert all(lesson.title in table for lesson in LESSONS)
+    assert cli.main(["status", "--json"]) == 0
+    assert isinstance(json.loads(capsys.readouterr().out), dict)
+    assert cli.main(["next"]) == 0
+    assert LESSONS[0].title in capsys.readouterr().out
+
+
 def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
     def interrupted(_arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_exercises", interrupted)
+    monkeypatch.setattr("course.cli.answers._exercises", interrupted)
     assert fails(capsys, "exercises", code=130) == "Interrupted."
 
 

@@ -3,12 +3,14 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from course import curriculum
 from course.curriculum import LESSONS, PROFILES, Lesson, UnknownLesson, lesson
+from course.exercises import exercise_ids
 
 
 def test_numbers_slugs_and_exercise_folders_are_unique():
@@ -83,4 +85,7 @@ def test_the_manifest_is_light():
 def test_the_readme_lists_the_lessons_of_the_manifest(root):
     text = (root / "README.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| [")]
-    assert rows == [f"| [{e.number} {e.title}](notebooks/{e.name}.ipynb) | {e.minutes} |" for e in LESSONS]
+    counts = Counter(exercise.partition(".")[0] for exercise in exercise_ids())
+    assert rows == [
+        f"| [{e.number} {e.title}](notebooks/{e.name}.ipynb) | {e.minutes} | {counts[e.exercises]} |" for e in LESSONS
+    ]

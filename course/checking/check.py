@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from types import FunctionType
 from typing import Any
+
+import torch
 
 from course.checking.compare import Difference, first_difference
 from course.checking.describe import describe
@@ -88,6 +91,8 @@ def _what(answer: Any) -> str:
 def _judge(exercise: Exercise, answer: Any, deadline: float) -> Verdict:
     if isinstance(exercise, ChoiceExercise) and type(answer) is str:
         answer = answer.strip().lower()
+    elif isinstance(exercise, ValueExercise):
+        answer = _python_numbers(answer)
     try:
         expected = expected_observations(exercise)
         run, (turns,) = observe(exercise, [answer], passes=PASSES, deadline=deadline)
@@ -96,6 +101,16 @@ def _judge(exercise: Exercise, answer: Any, deadline: float) -> Verdict:
         return _verdict(exercise, expected, *turns)
     except CheckFailed as problem:
         return Verdict(exercise.id, Outcome.ERROR, f"The check itself could not run: {problem}.")
+
+
+def _python_numbers(value: Any, depth: int = 3) -> Any:
+    """A value with tensors without axes and NumPy scalars as Python's numbers, in tuples and lists too."""
+    kind = type(value)
+    if kind in (tuple, list) and depth:
+        return kind(_python_numbers(part, depth - 1) for part in value)
+    if kind is torch.Tensor and value.ndim == 0 and value.device.type != "meta":
+        return value.item()
+    return value.item() if kind.__module__ == "numpy" and issubclass(kind, sys.modules["numpy"].generic) else value
 
 
 def _verdict(

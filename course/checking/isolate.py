@@ -26,6 +26,7 @@ from typing import Any
 
 import torch
 
+from course.checking.forking import backward_works, can_fork, settle_autograd
 from course.checking.observation import dump_message, load_message
 from course.checking.state import preserved_state
 
@@ -36,6 +37,8 @@ MEMORY_BYTES = 2 * 2**30
 MESSAGE_BYTES = 256 * 2**20
 
 Produce = Callable[[], Iterator[Any]]
+
+settle_autograd()
 
 
 @dataclass
@@ -52,22 +55,6 @@ class Run:
     @property
     def timed_out(self) -> bool:
         return self.ending == "timed out"
-
-
-def can_fork() -> bool:
-    """True on Linux as long as no accelerator holds state that a forked child could not use."""
-    if not sys.platform.startswith("linux") or not hasattr(os, "fork"):
-        return False
-    return not (torch.cuda.is_available() and torch.cuda.is_initialized())
-
-
-def backward_works() -> bool:
-    """False in a child of a process whose autograd has started threads for accelerators: torch refuses it there."""
-    try:
-        torch.zeros((), requires_grad=True).exp().backward()
-    except RuntimeError:
-        return False
-    return True
 
 
 def run_isolated(produce: Produce, *, deadline: float, memory_bytes: int | None = None) -> Run:

@@ -47,7 +47,13 @@ def _class_text(cls: type) -> str:
 
 def _plain_function(value: Any) -> FunctionType | None:
     value = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
-    return value if type(value) is FunctionType else None
+    if type(value) is not FunctionType:
+        return None
+    try:
+        inner = inspect.unwrap(value)  # what functools.wraps hides, such as a method under torch.amp.custom_fwd
+    except ValueError:  # it wraps itself
+        return value
+    return inner if type(inner) is FunctionType else value
 
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -36,7 +37,8 @@ class ImageTensors:
 
         The dataset's transforms are not applied. Values are copied, so that the dataset stays as it is.
         """
-        images = torch.tensor(dataset.data[:count]).permute(0, 3, 1, 2).contiguous()
+        channels_first = np.moveaxis(dataset.data[:count], -1, 1)
+        images = torch.from_numpy(np.array(channels_first, order="C"))  # one copy, in the new order
         return cls(images, torch.tensor(dataset.targets[:count], dtype=torch.int64))
 
     def to(self, device: str | torch.device) -> ImageTensors:
@@ -104,12 +106,15 @@ def normalise(images: Tensor, mean: Sequence[float] | Tensor, std: Sequence[floa
     images: (..., C, H, W), uint8, which is scaled to 0..1 first (as ToTensor does), or floats, taken as they are.
     mean, std: of images scaled to 0..1, see :func:`channel_statistics`.
     """
+    # Intermediate results are written over: fresh memory for each would take longer than the arithmetic.
     if images.dtype == torch.uint8:
-        images = images.to(torch.float32) / 255
-    elif not images.is_floating_point():
+        result = images.to(torch.float32).div_(255)
+    elif images.is_floating_point():
+        result = images.clone()
+    else:
         raise TypeError(f"images should be uint8 or floating point, not {images.dtype}")
-    mean, std = (torch.as_tensor(v, dtype=images.dtype, device=images.device)[:, None, None] for v in (mean, std))
-    return (images - mean) / std
+    mean, std = (torch.as_tensor(v, dtype=result.dtype, device=result.device)[:, None, None] for v in (mean, std))
+    return result.sub_(mean).div_(std)
 
 
 def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ DATA_VARIABLE = "COURSE_DATA"
 
 
 def home() -> Path:
-    """The folder of everything the course keeps: $COURSE_HOME, else the user's cache folder of this system."""
+    """The folder of data and of what is made from them: $COURSE_HOME, else the user's cache folder of this system."""
     named = os.environ.get("COURSE_HOME")
     if named:
         return Path(named).expanduser()

@@ -160,7 +160,9 @@ FAULTS = (
         why=(
             "`v2.ToDtype(torch.float32, scale=True)` goes by the dtype: uint8 is divided by 255, floating point is "
             "taken to be in 0..1 already and left as it is (the older `ToTensor` divides uint8 arrays and PIL "
-            "images only). So one pipeline gives 0..1 and another one 0..255."
+            "images only). So one pipeline gives 0..1 and another one 0..255. (Columns of a table that differ from "
+            "each "
+            "other in scale are `unnormalised-inputs`.)"
         ),
         fix=(
             "Use one pipeline for all data, and keep images uint8 until `scale=True` converts them. Assert the "
@@ -251,6 +253,7 @@ FAULTS = (
         "NaN or inf in inputs or targets",
         "data",
         "06",
+        section="Data first",
         why=(
             "One NaN or infinity in an input or a target makes the loss NaN, and the gradients of that step make "
             "all parameters NaN. It comes from empty fields in tables, divisions by a deviation of 0, or logarithms "
@@ -266,6 +269,7 @@ FAULTS = (
         "labels shifted or shuffled against their inputs",
         "data",
         "06",
+        section="Data first",
         why=(
             "Inputs and labels were sorted, filtered or shuffled separately, or a header line moved one of them by "
             "a row. Shapes still agree. The model can only learn the frequencies of the classes, or learns by heart."
@@ -280,6 +284,7 @@ FAULTS = (
         "the same sample many times, or constant inputs",
         "data",
         "06",
+        section="Data first",
         why=(
             "An index that is not used, a cached result, or a join that multiplies rows gives the same sample again "
             "and again, or constant inputs. The loss falls fast, because there is little to learn, and duplicates "

@@ -1,4 +1,4 @@
-"""Faults of the training loop, losses and optimizers."""
+"""Faults of the training loop, schedules and optimizers."""
 
 from __future__ import annotations
 
@@ -20,157 +20,6 @@ FAULTS = (
             "Keep the order zero_grad, forward, loss, backward, clip, step. `zero_grad()` may stand anywhere between "
             "one `step()` and the next `backward()`."
         ),
-    ),
-    Fault(
-        "double-softmax",
-        "softmax output fed to CrossEntropyLoss",
-        "training",
-        "05",
-        section="Losses want logits",
-        why=(
-            "`cross_entropy` applies `log_softmax` to what it gets. Probabilities lie between 0 and 1, so a second "
-            "softmax can never come near 0 or 1: with ten classes the loss cannot fall below about 1.46, however good "
-            "the network is, and the gradients are small."
-        ),
-        fix=(
-            "Let the network end with a linear layer and give its logits to the loss. Use softmax only where you want "
-            "to read probabilities; the most probable class needs none, as `argmax` is the same."
-        ),
-    ),
-    Fault(
-        "double-sigmoid",
-        "sigmoid output fed to BCEWithLogitsLoss",
-        "training",
-        "05",
-        section="Losses want logits",
-        why=(
-            "`binary_cross_entropy_with_logits` applies the sigmoid itself. A second one maps (0, 1) to (0.5, 0.73): a "
-            "confident, right answer still has a loss of 0.31, and no input is ever taken for a clear no."
-        ),
-        fix=("Give it the logits. Apply `sigmoid` only to report probabilities; the threshold 0.5 is the logit 0."),
-    ),
-    Fault(
-        "nll-without-log",
-        "NLLLoss fed probabilities or raw logits",
-        "training",
-        "05",
-        section="Losses want logits",
-        why=(
-            "`nll_loss` takes minus the number at the right class; it computes no logarithm, although its name "
-            "suggests one. With probabilities the loss lies between -1 and 0 and its gradient does not grow where the "
-            "network is wrong; with raw logits it falls without end."
-        ),
-        fix=(
-            "Use `cross_entropy` on logits, or `nll_loss` on `log_softmax(dim=1)`, which is the same. A classification "
-            "loss below 0 means that something else than log-probabilities went in."
-        ),
-    ),
-    Fault(
-        "bce-fed-logits",
-        "BCELoss fed logits",
-        "training",
-        "05",
-        section="Losses want logits",
-        why=(
-            "`binary_cross_entropy` takes probabilities. Logits are any number, and those outside 0 to 1 have no "
-            "logarithm on one of the two sides. It raises on the CPU; a batch whose logits happen to lie within 0 and "
-            "1 passes in silence."
-        ),
-        fix=(
-            "Use `binary_cross_entropy_with_logits`, which is also more exact for large logits. If the network has to "
-            "return probabilities, apply `sigmoid` before the loss."
-        ),
-    ),
-    Fault(
-        "mse-on-probabilities",
-        "squared error on softmax/sigmoid outputs for classification",
-        "training",
-        "06",
-    ),
-    Fault(
-        "class-target-dtype",
-        "class-index targets that are not int64",
-        "training",
-        "05",
-        section="Losses want logits",
-        why=(
-            "Class targets are indices, and `cross_entropy` takes int64 (or uint8) for them. Tables, NumPy and "
-            "`torch.tensor([0.0, 1.0])` give floats or int32. Floats of shape (N, C) are another thing: probabilities "
-            "for each class."
-        ),
-        fix=("Convert once, where the data come in: `targets.long()`."),
-    ),
-    Fault(
-        "class-target-shape",
-        "class-index targets with an extra axis",
-        "training",
-        "05",
-        section="Losses want logits",
-        why=(
-            "Class indices for logits (N, C) have shape (N,). A column of a table, or a loader of one label a sample, "
-            "gives (N, 1), which would be a second axis of predictions."
-        ),
-        fix=(
-            "`targets.squeeze(1)` or `targets.flatten()`. `squeeze()` without an axis also drops the batch axis when "
-            "the batch holds one sample."
-        ),
-    ),
-    Fault(
-        "class-index-out-of-range",
-        "labels outside 0..C-1",
-        "training",
-        "05",
-        section="Losses want logits",
-        why=(
-            'With C logits the classes are 0 to C - 1. Labels that count from 1, use -1 or 255 for "nothing", or a '
-            'last layer with too few outputs, point beyond the row. On a GPU the error is "device-side assert '
-            'triggered", and the process has to be started anew.'
-        ),
-        fix=(
-            "Look at `targets.min()` and `targets.max()` before training. Map the labels to 0 .. C - 1; for "
-            '"nothing" use `ignore_index`. Run one batch on the CPU to read the plain message.'
-        ),
-    ),
-    Fault(
-        "class-axis-misplaced",
-        "cross_entropy fed (N,T,C) instead of (N,C,T)",
-        "training",
-        "05",
-        section="Losses want logits",
-        why=(
-            "`cross_entropy` expects the classes in axis 1: (N, C), (N, C, T), (N, C, H, W). Sequence models return "
-            "(N, T, C). Where T and C differ the sizes do not fit and it raises; where they are equal it computes a "
-            "loss over the wrong axis in silence."
-        ),
-        fix=(
-            "`logits.movedim(-1, 1)`, or merge the other axes: `cross_entropy(logits.flatten(0, 1), "
-            "targets.flatten())`."
-        ),
-    ),
-    Fault(
-        "argmax-wrong-axis",
-        "argmax/softmax over the batch axis",
-        "training",
-        "05",
-        section="Modes, and metrics that count every image",
-        why=(
-            "`argmax(0)` runs over the batch: it tells for each class which sample scores highest. The result has C "
-            "entries, not N, and where both are equal, or broadcasting helps, the comparison goes through and gives "
-            "about chance."
-        ),
-        fix=("`logits.argmax(dim=1)`. Try a metric on logits written by hand before you believe it."),
-    ),
-    Fault(
-        "bce-target-dtype",
-        "BCE losses fed integer targets",
-        "training",
-        "05",
-        section="Losses want logits",
-        why=(
-            "The binary losses multiply targets with logarithms, and targets may be anything between 0 and 1. They do "
-            "not convert integers: the result cannot be written into an integer type."
-        ),
-        fix=("`targets.float()`, with the shape of the logits."),
     ),
     Fault(
         "eval-mode-missing",
@@ -265,7 +114,8 @@ FAULTS = (
         why=(
             "The gradient of a weight is proportional to its input. If one feature is a thousand times larger than "
             "another, or all lie far from 0, no single learning rate suits: what is stable for the large one leaves "
-            "the small one where it was."
+            "the small one where it was. (Images of 0 to 255, and two pipelines that scale differently, are "
+            "`input-scale-mismatch`.)"
         ),
         fix=(
             "Subtract the mean and divide by the deviation of the training set, for each channel or feature, and do "
@@ -312,10 +162,40 @@ FAULTS = (
         "and a deviation were taken over all of them. The model is then tested on what it has seen.",
         fix="Split first, by source and not by row; compute statistics and choose settings on the training part alone.",
     ),
-    Fault("exploding-gradient", "gradient norms grow layer by layer or step by step", "training", "06"),
-    Fault("vanishing-gradient", "gradients of early layers are practically zero", "training", "06"),
-    Fault("log-of-zero", "log of zero or of a negative number in a loss", "training", "06"),
-    Fault("division-by-zero", "a normaliser or weight sum that can be zero", "training", "06"),
+    Fault(
+        "exploding-gradient",
+        "gradient norms grow layer by layer or step by step",
+        "training",
+        "06",
+        section="Chains and saturation",
+        why=(
+            "Backward multiplies by one matrix after the other. If each makes the gradient a little longer, many "
+            "layers or time steps make it longer by that factor to the power of their number: norms of 1e6 in front, "
+            "inf after a few steps. The rate is not at fault; no rate suits all layers."
+        ),
+        fix=(
+            "Keep the scale from layer to layer: the usual initialisation (`kaiming_normal_` for ReLU), normalisation "
+            "layers, residual connections. Clip the norm, above all in recurrent networks, and look at the norm of "
+            "each layer's gradient, not at the total alone."
+        ),
+    ),
+    Fault(
+        "vanishing-gradient",
+        "gradients of early layers are practically zero",
+        "training",
+        "06",
+        section="Chains and saturation",
+        why=(
+            "Backward multiplies by the slope of each activation. A sigmoid's slope is at most 1/4, and near 0 where "
+            "it saturates, so each layer passes on a small share: after ten of them the first layers get a millionth, "
+            "and stay as they were initialised. The last layers train, so the loss falls a little and stops."
+        ),
+        fix=(
+            "ReLU or GELU between the layers, an initialisation that keeps the scale, BatchNorm or LayerNorm, "
+            "residual connections. Print `p.grad.norm() / p.norm()` for each layer: the values should be of one "
+            "order."
+        ),
+    ),
     Fault(
         "learning-rate-too-low",
         "updates too small to change the loss",
@@ -332,11 +212,38 @@ FAULTS = (
             "Multiply the rate by ten until the loss of one batch falls fast, and stop before it diverges."
         ),
     ),
-    Fault("step-missing", "optimizer.step() never called, or parameters never change", "training", "06"),
+    Fault(
+        "step-missing",
+        "optimizer.step() never called, or parameters never change",
+        "training",
+        "06",
+        section="Why does nothing move?",
+        why=(
+            "`backward()` only fills `.grad`. If `optimizer.step()` is never reached (a condition that is never true, "
+            "a counter that does not count, `step` without parentheses), nothing is an error: the loss flutters with "
+            "the batches, and the weights stay equal to the last bit."
+        ),
+        fix=(
+            "Compare a copy of one weight before and after a step: `not torch.equal(before, weight)`. Count the calls "
+            "of `step()` in an epoch."
+        ),
+    ),
     Fault(
         "out-of-memory",
         "memory exhausted: batch, kept graphs, precision, fragmentation",
         "training",
         "06",
+        section="Out of memory",
+        why=(
+            "Weights, gradients and the optimizer's state take the same memory in each step; activations grow with "
+            "the batch and are kept until backward. What grows from step to step is a graph that something still "
+            "holds. And memory that is free in pieces cannot hold one large tensor."
+        ),
+        fix=(
+            "Find out which: `torch.cuda.max_memory_allocated()` after the first step and after the hundredth. "
+            "Growing: log `loss.item()`, evaluate under `no_grad`. Too large at once: smaller batch with "
+            "accumulation, autocast, `torch.utils.checkpoint`. Much reserved, little allocated: "
+            "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`."
+        ),
     ),
 )

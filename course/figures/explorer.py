@@ -8,12 +8,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from course.figures.layout import Layout, describe
+from course.figures.live import has_front_end, hide_dead_widget, show_widget
 from course.figures.show import show_figure
 from course.figures.strides import strides_figure
 from course.figures.views import layouts_of_views
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+INVITATION = "Stride explorer: run this cell to choose a view of x and one of its elements."
+# The invitation is for where the controls are not.
+STYLE = (
+    "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .course-stride-explorer) .course-invitation"
+    "{display: none}</style>"
+)
 
 
 def stride_explorer(tensor: Tensor | None = None) -> None:
@@ -36,13 +44,14 @@ def stride_explorer(tensor: Tensor | None = None) -> None:
     if shell is None:
         print(_table_text(views))
         return
-    from IPython.display import display, publish_display_data
+    from IPython.display import publish_display_data
 
-    publish_display_data({"text/plain": _table_text(views), "text/html": _table_html(views)})
-    if getattr(shell, "kernel", None) is not None:
+    text = f"{_table_text(views)}\n\n{INVITATION}"
+    publish_display_data({"text/plain": text, "text/html": _table_html(views)})
+    if has_front_end():
         from course.figures.explorer_widget import StrideExplorer
 
-        display(StrideExplorer(views))
+        show_widget(StrideExplorer(views))
 
 
 def _rows(views: Mapping[str, Layout]) -> list[tuple[str, ...]]:
@@ -72,5 +81,7 @@ def _table_html(views: Mapping[str, Layout]) -> str:
     )
     return (
         "<table><caption>Views of x, all over the same memory</caption>\n"
-        f"<thead><tr>{heading}</tr></thead>\n<tbody>\n{lines}</tbody></table>"
+        f"<thead><tr>{heading}</tr></thead>\n<tbody>\n{lines}</tbody></table>\n"
+        f'<p class="course-invitation">{INVITATION}</p>\n'
+        f"{STYLE}{hide_dead_widget('course-invitation', 'course-stride-explorer')}"
     )

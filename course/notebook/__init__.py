@@ -1,4 +1,4 @@
-"""What a cell calls: begin, check, hint, solution, pitfall, claim.
+"""What a cell calls: begin, check, hint, solution, pitfall, claim, progress.
 
 Everything shown has a plain text form, an HTML form with the same content and, where tools read it,
 a JSON form.

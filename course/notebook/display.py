@@ -69,14 +69,25 @@ def shell() -> object | None:
     return ipython.get_ipython() if ipython is not None else None
 
 
-def show(shown: Shown) -> None:
-    """Display in the notebook; print the text form in plain Python."""
+def show(shown: Shown, display_id: str | None = None) -> None:
+    """Display in the notebook; print the text form in plain Python.
+
+    display_id: a name under which `update` can put something else in its place.
+    """
     if shell() is None:
         print(shown.text)
         return
     from IPython.display import publish_display_data
 
-    publish_display_data(shown._repr_mimebundle_())
+    transient = {"display_id": display_id} if display_id else {}
+    publish_display_data(shown._repr_mimebundle_(), transient=transient)
+
+
+def update(shown: Shown, display_id: str) -> None:
+    """Put something in the place of what was shown under a display id, in the page and in what is saved of it."""
+    from IPython.display import publish_display_data
+
+    publish_display_data(shown._repr_mimebundle_(), transient={"display_id": display_id}, update=True)
 
 
 def prose(text: object) -> str:
@@ -105,17 +116,18 @@ def labelled(rows: Iterable[tuple[str, str]]) -> str:
     return f'<dl style="margin: 0.3em 0">\n{items}</dl>' if items else ""
 
 
-def box(heading: str, *parts: str, tone: str, kind: str, role: str | None = None) -> str:
+def box(heading: str, *parts: str, tone: str, kind: str, role: str | None = None, **data: str) -> str:
     """A framed block: a heading in words, then the parts, which are HTML already.
 
     tone: one of BORDERS, the colour of the frame. kind: the last part of its CSS class, ``course-<kind>``.
-    role: the ARIA role, such as ``status`` for what answers an action.
+    role: the ARIA role, such as ``status`` for what answers an action. data: further attributes, ``data-<name>``.
     """
     style = (
         f"border-left: 5px solid {BORDERS[tone]}; padding: 0.2em 0 0.2em 0.9em; margin: 0.3em 0; "
         "max-width: 70em; line-height: 1.45"
     )
     described = f' role="{role}"' if role else ""
+    described += "".join(f' data-{name}="{html.escape(value)}"' for name, value in data.items())
     body = "\n".join(part for part in parts if part)
     return (
         f'<div class="course-{kind}"{described} style="{style}">\n'

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from course.exercises import UnknownExercise, load_exercise
 from course.notebook import display
+from course.notebook.progress import keep
+
+if TYPE_CHECKING:
+    from course.checking import Exercise
 
 _given: dict[str, int] = {}
+_solved: set[str] = set()
 
 
 def hint(exercise_id: str) -> None:
@@ -17,33 +24,7 @@ def hint(exercise_id: str) -> None:
     """
     with display.without_traceback(UnknownExercise):
         exercise = load_exercise(exercise_id)
-    hints = exercise.hints
-    if not hints:
-        text = f'{exercise_id} has no hints. `solution("{exercise_id}")` shows how it can be done.'
-        display.show(display.Shown(text, display.box(text, tone="note", kind="hint", role="status")))
-        return
-    number = min(_given.get(exercise_id, 0) + 1, len(hints))
-    _given[exercise_id] = number
-    heading = f"{exercise_id}: hint {number} of {len(hints)}"
-    body = re.sub(r"\s*\n(?!\n)\s*", " ", hints[number - 1].strip())
-    after = (
-        f'This was the last hint. `solution("{exercise_id}")` shows how it can be done.'
-        if number == len(hints)
-        else f'`hint("{exercise_id}")` gives the next one.'
-    )
-    display.show(
-        display.Shown(
-            f"{heading}\n  {body}\n  {after}",
-            display.box(
-                heading,
-                display.paragraph(body),
-                display.paragraph(after),
-                tone="note",
-                kind="hint",
-                role="status",
-            ),
-        )
-    )
+    give_hint(exercise, display.show)
 
 
 def solution(exercise_id: str) -> None:
@@ -53,9 +34,56 @@ def solution(exercise_id: str) -> None:
     """
     with display.without_traceback(UnknownExercise):
         exercise = load_exercise(exercise_id)
+    give_solution(exercise, display.show)
+
+
+def next_hint_number(exercise: Exercise) -> int:
+    """Which hint comes next, from 1; after the last, the last one again; 0 where there are none."""
+    return min(_given.get(exercise.id, 0) + 1, len(exercise.hints))
+
+
+def solution_was_shown(exercise: Exercise) -> bool:
+    """Whether this kernel has shown the exercise's solution."""
+    return exercise.id in _solved
+
+
+def give_hint(exercise: Exercise, show: Callable[[display.Shown], None]) -> None:
+    """Hand the next hint to `show`; from now on it counts as given."""
+    number = next_hint_number(exercise)
+    show(_hint(exercise, number))
+    if number and _given.get(exercise.id) != number:
+        _given[exercise.id] = number
+        keep("hint", exercise.id)
+
+
+def give_solution(exercise: Exercise, show: Callable[[display.Shown], None]) -> None:
+    """Hand the reference and its alternatives to `show`; from now on they count as shown."""
+    show(_solutions(exercise))
+    _solved.add(exercise.id)
+    keep("solution", exercise.id)
+
+
+def _hint(exercise: Exercise, number: int) -> display.Shown:
+    count = len(exercise.hints)
+    if not number:
+        text = f'{exercise.id} has no hints. `solution("{exercise.id}")` shows how it can be done.'
+        return display.Shown(text, display.box(text, tone="note", kind="hint", role="status"))
+    heading = f"{exercise.id}: hint {number} of {count}"
+    body = re.sub(r"\s*\n(?!\n)\s*", " ", exercise.hints[number - 1].strip())
+    after = (
+        f'This was the last hint. `solution("{exercise.id}")` shows how it can be done.'
+        if number == count
+        else f'`hint("{exercise.id}")` gives the next one.'
+    )
+    parts = (display.paragraph(body), display.paragraph(after))
+    page = display.box(heading, *parts, tone="note", kind="hint", role="status")
+    return display.Shown(f"{heading}\n  {body}\n  {after}", page)
+
+
+def _solutions(exercise: Exercise) -> display.Shown:
     sources = [("one way", exercise.solution_source())]
     sources += [("another way", source) for source in exercise.alternative_sources()]
-    heading = f"{exercise_id}: {exercise.title}"
+    heading = f"{exercise.id}: {exercise.title}"
     text = "\n\n".join([heading, *(f"# {label}\n{source.strip()}" for label, source in sources)])
     page = display.box(
         heading,
@@ -63,4 +91,4 @@ def solution(exercise_id: str) -> None:
         tone="note",
         kind="solution",
     )
-    display.show(display.Shown(text, page))
+    return display.Shown(text, page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 from course import curriculum
 from course.notebook import display
@@ -19,6 +20,11 @@ def begin(lesson: str, digest: str | None = None) -> None:
     global _lesson
     with display.without_traceback(curriculum.UnknownLesson):
         _lesson = curriculum.lesson(lesson)
+    if "torch" in sys.modules:
+        # Before the lesson traces anything; after it, answers could no longer be checked in a process of their own.
+        from course.checking.forking import settle_autograd
+
+        settle_autograd()
     installed = _installed_digest(_lesson)
     if digest is None or installed is None or digest == installed:
         return

@@ -77,7 +77,7 @@ def build_lesson(lesson: Lesson, checkout: Checkout) -> str:
     """Execute one lesson and write its notebook; return a line that says so. Raises PublishingError."""
     notebook = generate(lesson, checkout)
     metadata = copy.deepcopy(notebook.metadata)
-    with Session(seconds=time_limit(lesson), accelerator=False) as session:
+    with Session(seconds=time_limit(lesson), for_storing=True) as session:
         # Its first cell compares digests with the notebook that it finds.
         files.write_notebook(notebook, session.folder / f"{lesson.name}.ipynb")
         _execute(notebook, session, lesson)

@@ -30,12 +30,12 @@ LOG_LINES = 12
 
 
 def kernel_environment(
-    folder: Path, *, base: Mapping[str, str] | None = None, accelerator: bool = True
+    folder: Path, *, base: Mapping[str, str] | None = None, for_storing: bool = False
 ) -> dict[str, str]:
     """Return the environment in which a lesson's kernel starts: guarded, one thread, nobody's own settings.
 
-    `folder` is a scratch folder for what would else be read from or written to the home directory; `accelerator=False`
-    hides CUDA devices and $COURSE_DATA (stored outputs come from a CPU and the stand-in).
+    `folder` is a scratch folder for what would else be read from or written to the home directory; `for_storing=True`
+    hides CUDA devices and $COURSE_DATA: stored outputs come from a CPU and the stand-in.
     """
     env = guard.environment(base)
     root = curriculum.checkout()
@@ -50,11 +50,11 @@ def kernel_environment(
     style = folder / "matplotlibrc"
     style.touch()
     env.update(MATPLOTLIBRC=str(style), JUPYTER_NO_CONFIG="1", PYTHONUTF8="1", COLUMNS="80", LINES="24")
-    # Progress bars are for people; in a stored output they hold times.
-    env["TQDM_DISABLE"] = "1"
+    # Progress bars, buttons and the record of what was passed are for people; bars in a stored output hold times.
+    env.update(TQDM_DISABLE="1", COURSE_PROGRESS="off")
     for name in ("FORCE_COLOR", "NO_COLOR", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "MPLBACKEND"):
         env.pop(name, None)
-    if not accelerator:
+    if for_storing:
         env["CUDA_VISIBLE_DEVICES"] = ""
         env.pop(places.DATA_VARIABLE, None)
     return env
@@ -107,12 +107,12 @@ class Session:
     and its children used, in seconds. `notebooks` is where the lesson looks for built notebooks, by default `folder`.
     """
 
-    def __init__(self, *, seconds: float, notebooks: Path | None = None, accelerator: bool = True) -> None:
+    def __init__(self, *, seconds: float, notebooks: Path | None = None, for_storing: bool = False) -> None:
         self.seconds = seconds
         self.timed_out = False
         self.interrupted = False
         self.cpu_seconds = 0.0
-        self._accelerator = accelerator
+        self._for_storing = for_storing
         self._notebooks = notebooks
         self._process: psutil.Process | None = None
         self._descendants: set[psutil.Process] = set()
@@ -124,7 +124,7 @@ class Session:
         self.work = self.folder / "work"
         self.work.mkdir()
         self.log = self.folder / "kernel.log"
-        self.env = kernel_environment(self.folder, accelerator=self._accelerator)
+        self.env = kernel_environment(self.folder, for_storing=self._for_storing)
         self.env[curriculum.NOTEBOOKS_VARIABLE] = str(self._notebooks or self.folder)
         self.manager_class = type("SessionKernelManager", (_SessionKernelManager,), {"session_of": self})
         self._watcher = threading.Thread(target=self._watch, daemon=True)

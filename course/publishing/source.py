@@ -184,6 +184,9 @@ def generate(lesson: Lesson, checkout: Checkout) -> NotebookNode:
         if cell.kind == "code":
             text = _BEGIN.sub(f'begin("{lesson.number}", digest="{digest}")', text)
         add("text" if cell.kind == "markdown" else "code", text, {"tags": tags} if tags else {})
+    add("text", "## Your progress", {})
+    # What it shows differs from learner to learner.
+    add("progress", "import course\n\ncourse.progress()", {"course": {"role": "progress"}, "tags": [IGNORE_OUTPUT]})
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from course.training.table import html_table, text_table
 
 
 class History:
@@ -39,6 +42,33 @@ class History:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
 
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of the rows, to save with the run."""
+        return {"rows": [dict(row) for row in self.rows]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over the rows of state_dict(), and make the run log agree with them.
+
+        A run that died after its last checkpoint has logged epochs which will come again: these lines go, and so does
+        one that was cut short. Earlier runs in the same log stay.
+        """
+        self.rows = [dict(row) for row in state["rows"]]
+        if self.path is not None:
+            self._rewrite(self.path)
+
+    def _rewrite(self, path: Path) -> None:
+        logged = [json.dumps(row) for row in History.read(path)] if path.exists() else []
+        rows = [json.dumps(row) for row in self.rows]
+        starts = [number for number, line in enumerate(logged) if json.loads(line).get("epoch") == 1]
+        last_run = logged[starts[-1] :] if starts else []
+        common = min(len(last_run), len(rows))
+        if common and last_run[:common] == rows[:common]:
+            del logged[starts[-1] :]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"{path.name}.{os.getpid()}.new")
+        new.write_text("".join(f"{line}\n" for line in [*logged, *rows]), encoding="utf-8")
+        os.replace(new, path)
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -62,18 +92,12 @@ class History:
         return [list(self.rows[0]), *([_text(name, value) for name, value in row.items()] for row in self.rows)]
 
     def __str__(self) -> str:
-        rows = self.table()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(map(str.rjust, row, widths)) for row in rows)
+        return text_table(self.table(), numbers=True)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, *body = self.table()
-        style = 'style="text-align: right; padding: 0.1em 1em 0.1em 0"'
-        heading = "".join(f'<th scope="col" {style}>{html.escape(cell)}</th>' for cell in head)
-        lines = "".join("<tr>" + "".join(f"<td {style}>{cell}</td>" for cell in row) + "</tr>\n" for row in body)
-        return f"<table><thead><tr>{heading}</tr></thead>\n<tbody>\n{lines}</tbody></table>"
+        return html_table(self.table(), numbers=True)
 
 
 def _text(name: str, value: float) -> str:

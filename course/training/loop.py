@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course.training.best import BestWeights
+from course.training.checkpoint.manager import CheckpointManager
+from course.training.checkpoint.run_state import RunState
 from course.training.history import History
 from course.training.metrics import WeightedMean, accuracy
 from course.training.progress import progress
@@ -111,6 +114,8 @@ def fit(
     best: BestWeights | None = None,
     history: History | None = None,
     after_epoch: Callable[[History], object] | None = None,
+    checkpoints: CheckpointManager | None = None,
+    generators: Mapping[str, Any] | Iterable[Any] = (),
 ) -> History:
     """Train for some epochs; after each, evaluate on held-out data and note both.
 
@@ -120,12 +125,32 @@ def fit(
     epoch_scheduler is stepped once after each epoch, batch_scheduler after each step of the optimizer.
     best keeps the weights of the epoch with the highest held-out accuracy. history: one to append to.
     after_epoch(history) is called after each epoch, to draw or to log.
+    checkpoints: save after each epoch, with the held-out accuracy as the score. When its folder holds a checkpoint,
+        the run goes on from there up to the same number of epochs: with model, optimizer, schedulers, best, history,
+        global random generators, and train_batches where they are a ResumableBatches; after_epoch is called once
+        first. generators: those that train_batches draw from, to be saved as well (see RunState). Without them, order
+        and augmentation are not those of the uninterrupted run.
 
     Returns the history with columns epoch, loss, accuracy (means over the epoch, while the weights moved),
     held_out_loss, held_out_accuracy (at its end), lr (of its last step) and seconds (of training alone).
     """
     history = History() if history is None else history
-    for _ in range(epochs):
+    rows = len(history)
+    run = None
+    if checkpoints is not None:
+        others = {"batch_scheduler": batch_scheduler, "best": best}
+        run = RunState(
+            model,
+            optimizer,
+            scheduler=epoch_scheduler,
+            order=train_batches if hasattr(train_batches, "load_state_dict") else None,
+            history=history,
+            generators=generators,
+            others={name: part for name, part in others.items() if part is not None},
+        )
+        if checkpoints.resume(run) is not None and after_epoch is not None:
+            after_epoch(history)
+    for _ in range(epochs - (len(history) - rows)):
         start = time.perf_counter()
         trained = train_epoch(
             model,
@@ -149,6 +174,8 @@ def fit(
             epoch_scheduler.step()
         if best is not None:
             best.update(model, held_out.accuracy, epoch=len(history))
+        if checkpoints is not None and run is not None:
+            checkpoints.save(run, step=len(history), score=held_out.accuracy)
         if after_epoch is not None:
             after_epoch(history)
     return history

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from course.training.table import html_table, text_table
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -28,7 +30,7 @@ class Timing:
     @property
     def quartiles(self) -> tuple[float, float]:
         """Lower and upper quartile of the seconds a call."""
-        return _quartiles(self.seconds)
+        return quartiles(self.seconds)
 
 
 @dataclass(frozen=True)
@@ -77,31 +79,16 @@ class Comparison:
     def _relative(self, timing: Timing) -> str:
         if timing is self.timings[0]:
             return "1"
-        low, high = _quartiles(self.ratios(timing.name))
+        low, high = quartiles(self.ratios(timing.name))
         return f"{_ratio(self.ratio(timing.name))}  ({_ratio(low)} to {_ratio(high)})"
 
     def __str__(self) -> str:
-        rows = self.rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([*lines, self.conditions])
+        return f"{text_table(self.rows())}\n{self.conditions}"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, *body = self.rows()
-        style = 'style="text-align: left; padding: 0.1em 1.2em 0.1em 0"'
-        heading = "".join(f'<th scope="col" {style}>{html.escape(cell)}</th>' for cell in head)
-        lines = "".join(
-            f'<tr><th scope="row" {style}>{html.escape(name)}</th>'
-            + "".join(f"<td {style}>{html.escape(cell)}</td>" for cell in cells)
-            + "</tr>\n"
-            for name, *cells in body
-        )
-        return (
-            f"<table><thead><tr>{heading}</tr></thead>\n<tbody>\n{lines}</tbody></table>\n"
-            f"<p>{html.escape(self.conditions)}</p>"
-        )
+        return f"{html_table(self.rows())}\n<p>{html.escape(self.conditions)}</p>"
 
 
 def compare_times(
@@ -170,7 +157,8 @@ def _calls(timer: Any, min_run_time: float) -> int:
     return max(1, math.ceil(min_run_time / max(once, 1e-9)))
 
 
-def _quartiles(values: tuple[float, ...]) -> tuple[float, float]:
+def quartiles(values: tuple[float, ...]) -> tuple[float, float]:
+    """Lower and upper quartile; twice the value where there is only one."""
     if len(values) < 2:
         return values[0], values[0]
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from support import demo
@@ -160,6 +161,13 @@ def test_values_name_the_property_and_never_the_value():
     assert check_answer(demo.strides, "x").diagnosis == "Expected a tuple of two integers."
     assert "(4, 1)" not in str(verdict)
     assert check_answer(demo.strides, [4, 1]).passed
+    assert check_answer(demo.strides, (torch.tensor(4), np.int64(1))).passed
+    assert not check_answer(demo.strides, (torch.tensor(4), torch.tensor(2))).passed
+    assert not check_answer(demo.strides, torch.tensor([4, 1])).passed
+    assert not check_answer(demo.strides, (torch.empty((), device="meta"), 1)).passed
+    endless = [4, 1]
+    endless.append(endless)
+    assert not check_answer(demo.strides, endless).passed
     assert not check_answer(demo.strides, (4, 1, 1)).passed
     assert not check_answer(demo.strides, (4.0, 1)).passed
 

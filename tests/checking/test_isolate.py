@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -177,3 +178,17 @@ def test_a_child_that_cannot_differentiate_hands_over_to_this_process(monkeypatc
     run = run_isolated(lambda: iter([os.getpid()]), deadline=5)
     assert run.finished
     assert run.messages == [os.getpid()]
+
+
+@needs_fork
+def test_a_process_that_has_traced_can_still_differentiate_in_a_child():
+    code = (
+        "import os, torch\n"
+        "from course.checking import isolate\n"
+        "torch.export.export(torch.nn.Linear(3, 2), (torch.zeros(2, 3),))\n"
+        "torch.ones(1, requires_grad=True).exp().backward()\n"
+        "run = isolate.run_isolated(lambda: iter([os.getpid()]), deadline=30)\n"
+        "print(run.messages != [os.getpid()])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert result.stdout.strip() == "True", result.stderr

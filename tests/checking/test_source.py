@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 
 import pytest
@@ -53,6 +54,25 @@ def test_classes_are_found_by_their_methods():
     assert source_of(scope["Scaled"]) == text
     assert "register" not in source_of(demo.Scaled)
     assert "super().__init__()" in source_of(demo.Scaled)
+
+
+def test_classes_are_found_by_methods_behind_a_wrapper():
+    class Counted:
+        @contextlib.contextmanager  # a function of contextlib around this one
+        def opened(self):
+            yield 1
+
+    assert source_of(Counted).startswith("class Counted:")
+    assert "yield 1" in source_of(Counted)
+
+
+def test_a_function_that_wraps_itself_is_no_trap():
+    class Circular:
+        def forward(self, x):
+            return x
+
+    Circular.forward.__wrapped__ = Circular.forward
+    assert source_of(Circular).startswith("class Circular:")
 
 
 def test_a_class_whose_text_is_gone_has_no_source():

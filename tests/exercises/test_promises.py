@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import re
@@ -10,8 +11,8 @@ import textwrap
 import pytest
 
 from course.checking import Outcome, check_answer, isolate
-from course.checking.compare import behaves_like
-from course.checking.diagnose import catalogue_observations, expected_observations
+from course.checking.compare import behaves_like, first_difference
+from course.checking.diagnose import best_match, catalogue_observations, expected_observations
 from course.checking.exercise import ChoiceExercise, ValueExercise
 from course.checking.source import source_of
 from course.checking.state import global_state
@@ -25,6 +26,12 @@ WRONG = [(e, w) for e in EXERCISES for w in e.wrong_answers]
 ALTERNATIVES = [(e, a) for e in EXERCISES for a in e.alternatives]
 
 every_exercise = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.id)
+
+
+@functools.cache
+def verdict_of(exercise, candidate):
+    """The verdict on an answer of the catalogue, which several tests look at."""
+    return check_answer(exercise, exercise.value_of(candidate))
 
 
 def test_there_are_exercises():
@@ -69,7 +76,7 @@ def test_an_answer_that_is_not_implemented_is_not_attempted(exercise):
 
 @every_exercise
 def test_the_reference_passes(exercise):
-    verdict = check_answer(exercise, exercise.value_of(exercise.answer_reference))
+    verdict = verdict_of(exercise, exercise.answer_reference)
     assert verdict.passed, str(verdict)
     assert verdict.seen is verdict.expected is None
 
@@ -78,13 +85,13 @@ def test_the_reference_passes(exercise):
     ("exercise", "candidate"), ALTERNATIVES, ids=lambda x: getattr(x, "id", getattr(x, "name", ""))
 )
 def test_every_alternative_passes(exercise, candidate):
-    verdict = check_answer(exercise, exercise.value_of(candidate))
+    verdict = verdict_of(exercise, candidate)
     assert verdict.passed, str(verdict)
 
 
 @pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=lambda x: x.id)
 def test_every_wrong_answer_gets_its_own_diagnosis(exercise, wrong):
-    verdict = check_answer(exercise, exercise.value_of(wrong))
+    verdict = verdict_of(exercise, wrong)
     assert not verdict.passed, f"{wrong.id} passes every probe: add a probe that shows what is wrong with it"
     assert verdict.outcome is Outcome.WRONG, str(verdict)
     assert verdict.wrong_answer == wrong.id, f"taken for {verdict.wrong_answer}: add a probe that tells them apart"
@@ -119,9 +126,9 @@ def solution_lines(exercise):
 
 @every_exercise
 def test_no_verdict_gives_the_answer_away(exercise):
-    answers = [exercise.value_of(wrong) for wrong in exercise.wrong_answers] + [None, 3, "text", lambda: 1]
-    for answer in answers:
-        verdict = check_answer(exercise, answer)
+    verdicts = [verdict_of(exercise, wrong) for wrong in exercise.wrong_answers]
+    verdicts += [check_answer(exercise, answer) for answer in (None, 3, "text", lambda: 1)]
+    for verdict in verdicts:
         text = str(verdict)
         if isinstance(exercise, ValueExercise):
             right = repr(exercise.value_of(exercise.answer_reference))
@@ -175,6 +182,11 @@ def test_a_check_leaves_the_notebook_as_it_found_it(exercise):
 
 
 @pytest.fixture
+def in_children(exercise):
+    return catalogue_observations(exercise)
+
+
+@pytest.fixture
 def without_fork(monkeypatch):
     monkeypatch.setattr(isolate, "can_fork", lambda: False)
     expected_observations.cache_clear()
@@ -185,9 +197,14 @@ def without_fork(monkeypatch):
 
 
 @every_exercise
-def test_the_same_verdicts_without_a_child_process(exercise, without_fork):
+def test_the_same_observations_without_a_child_process(exercise, in_children, without_fork):
+    """Verdicts follow from observations alone, so each answer needs to run only once."""
     before = global_state()
+    expected = expected_observations(exercise)
     assert check_answer(exercise, exercise.value_of(exercise.answer_reference)).passed
-    for wrong in exercise.wrong_answers:
-        assert check_answer(exercise, exercise.value_of(wrong)).wrong_answer == wrong.id, wrong.id
+    same_state(before, global_state())
+    for (wrong, here), (_, there) in zip(catalogue_observations(exercise), in_children, strict=True):
+        assert all(behaves_like(exercise, a, b) for a, b in zip(here, there, strict=True)), wrong.id
+        failing = [i for i, one in enumerate(here) if first_difference(exercise, one, expected[i])]
+        assert best_match(exercise, here, expected, failing).wrong is wrong, wrong.id
     same_state(before, global_state())

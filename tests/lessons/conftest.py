@@ -31,7 +31,7 @@ def validate(notebook: Path, folder: Path, *, strict: bool) -> Validation:
     """Run a copy of `notebook` under nbval in `folder`; `strict` compares outputs with the stored ones."""
     copy = Path(shutil.copy(notebook, folder))
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    env = kernel_environment(folder, accelerator=False)
+    env = kernel_environment(folder, for_storing=True)
     env[curriculum.NOTEBOOKS_VARIABLE] = str(notebook.parent)
     # Behind the guard's folder, so that `-p nbval_record` finds the module next to this file.
     env["PYTHONPATH"] += f":{Path(__file__).parent}"

@@ -19,7 +19,9 @@ def demo(monkeypatch):
         solution_source=lambda: "def answer(x):\n    return x < 1\n",
         alternative_sources=lambda: ["def answer(x):\n    return ~(x >= 1)\n"],
     )
-    monkeypatch.setattr(hints, "load_exercise", lambda exercise_id: exercise)
+    monkeypatch.setattr(
+        hints, "load_exercise", lambda exercise_id: SimpleNamespace(**vars(exercise) | {"id": exercise_id})
+    )
     monkeypatch.setattr(hints, "_given", {})
     return exercise
 

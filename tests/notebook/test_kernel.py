@@ -1,8 +1,12 @@
-"""What really arrives in a notebook: one kernel, one run, many looks at its outputs."""
+"""What really arrives in a notebook: one kernel, one run, many looks at its outputs.
+
+As other tools than ours run notebooks: nothing tells the kernel that nobody is in front of it.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
 import re
 
 import nbformat
@@ -11,6 +15,7 @@ from jupyter_client import AsyncKernelManager
 from nbclient import NotebookClient
 
 from course.publishing.kernels import OwnInterpreter
+from course.publishing.outputs import WIDGET_VIEW
 
 pytestmark = pytest.mark.slow
 
@@ -34,12 +39,21 @@ CELLS = {
     "explorer": "course.stride_explorer()",
     "too large": "course.draw_strides(torch.zeros(100))",
     "device": 'course.choose_device("cuda:99")',
+    "progress": "course.progress()",
+    "off": 'import os\nos.environ["COURSE_PROGRESS"] = "off"\ncheck("tensors.flatten", None)',
+    "explorer off": "course.stride_explorer()",
     "pyplot": 'from matplotlib import pyplot\nfig, ax = pyplot.subplots()\ncourse.show_figure(fig, alt="empty")',
 }
 
 
 @pytest.fixture(scope="module")
-def outputs(root, tmp_path_factory):
+def home(tmp_path_factory):
+    """COURSE_HOME of the kernel."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def outputs(root, home, tmp_path_factory):
     """Outputs of every cell, by its name in CELLS."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()])
     manager = AsyncKernelManager(
@@ -48,7 +62,10 @@ def outputs(root, tmp_path_factory):
     client = NotebookClient(
         notebook, km=manager, timeout=120, allow_errors=True, resources={"metadata": {"path": str(root)}}
     )
-    client.execute()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COURSE_PROGRESS", raising=False)
+        patch.setenv("COURSE_HOME", str(home))
+        client.execute()
     return {name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
@@ -64,13 +81,37 @@ def test_begin_is_silent(outputs):
 
 @pytest.mark.parametrize("name", ["passed", "kept", "again"])
 def test_a_verdict_is_shown_exactly_once_in_a_cell(outputs, name):
-    (output,) = outputs[name]
+    output, *strip = outputs[name]
     assert output.output_type == "display_data"
     assert set(output.data) == {"text/plain", "text/html", "application/vnd.course.verdict+json"}
     verdict = output.data["application/vnd.course.verdict+json"]
     assert verdict["exercise"] == "tensors.flatten"
     assert (verdict["verdict"] == "PASSED") == (name == "passed")
     assert "seconds" not in verdict
+    # Of the buttons there is but the view, which nbval does not compare.
+    assert [set(each.data) for each in strip] == [{WIDGET_VIEW}] * (name != "again")
+
+
+def test_progress_is_shown(outputs):
+    (output,) = outputs["progress"]
+    assert output.data["text/plain"].startswith("Lesson 01: 1 of 15 exercises passed\n  still open: ")
+
+
+def test_what_was_done_is_kept_in_one_file(outputs, home):
+    (file,) = (home / "progress").iterdir()
+    kept = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert [(each["event"], each.get("outcome")) for each in kept] == [
+        ("check", "PASSED"),
+        ("check", "ERROR"),
+        ("hint", None),
+        ("solution", None),
+    ]
+
+
+def test_switched_off_there_are_the_same_outputs_without_controls(outputs):
+    (verdict,) = outputs["off"]
+    assert verdict.data == outputs["kept"][0].data
+    assert [each.data for each in outputs["explorer off"]] == [each.data for each in outputs["explorer"][:3]]
 
 
 def test_a_kept_verdict_shows_the_same_again(outputs):
@@ -142,8 +183,7 @@ def test_the_explorer_has_picture_words_and_table_before_the_widget(outputs):
     assert "image/png" in picture.data
     assert "text/html" in words.data
     assert "<table>" in table.data["text/html"]
-    assert "application/vnd.jupyter.widget-view+json" in widget.data
-    assert widget.data["text/plain"] == "Stride explorer: run this cell to choose a view of x and one of its elements."
+    assert set(widget.data) == {WIDGET_VIEW}
 
 
 def test_a_pyplot_figure_is_shown_once(outputs):

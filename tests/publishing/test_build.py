@@ -26,7 +26,7 @@ def test_a_build_executes_and_a_rebuild_is_the_same_but_for_measured_cells(tiny)
     notebook = nbformat.read(tiny.notebook, as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5, 6]
+    assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5, 6, 7]
     assert code[3].outputs[0].data["text/plain"] == "NOT_ATTEMPTED"
     assert set(notebook.metadata) == {"kernelspec", "language_info", "course"}
     assert set(notebook.metadata["course"]) == {"lesson", "digest", "torch"}
@@ -102,7 +102,7 @@ def test_a_widget_leaves_its_text_and_no_state(tiny):
     tiny.append("import ipywidgets\nipywidgets.IntSlider(value=3)")
     assert built(tiny) == 0
     notebook = nbformat.read(tiny.notebook, as_version=4)
-    assert list(notebook.cells[-1].outputs[0].data) == ["text/plain"]
+    assert list(notebook.cells[-3].outputs[0].data) == ["text/plain"]
     assert "widgets" not in notebook.metadata
 
 
@@ -115,7 +115,7 @@ def test_the_kernel_finds_the_notebook_that_is_being_built(tiny):
     )
     assert built(tiny) == 0
     notebook = nbformat.read(tiny.notebook, as_version=4)
-    assert notebook.cells[-1].outputs[0].text.strip() == notebook.metadata["course"]["digest"]
+    assert notebook.cells[-3].outputs[0].text.strip() == notebook.metadata["course"]["digest"]
 
 
 def test_a_broken_source_is_reported(tiny):

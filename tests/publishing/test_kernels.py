@@ -49,13 +49,14 @@ def test_the_kernel_has_one_thread_and_nobodys_settings(monkeypatch, tmp_path):
     startup.mkdir(parents=True)
     (startup / "mine.py").write_text("print('my startup file')", encoding="utf-8")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    with Session(seconds=60, accelerator=False) as session:
+    with Session(seconds=60, for_storing=True) as session:
         printed = execute(
             session,
             "import os, torch\nprint(torch.get_num_threads(), torch.cuda.is_available(), os.environ['COURSE_HOME'])",
+            "print(os.environ['COURSE_PROGRESS'])",
             "import matplotlib.pyplot, sys; print(matplotlib.matplotlib_fname())",
         )
-        assert printed == [f"1 False {session.folder / 'home'}", str(session.folder / "matplotlibrc")]
+        assert printed == [f"1 False {session.folder / 'home'}", "off", str(session.folder / "matplotlibrc")]
         folder = session.folder
     assert not folder.exists()
 

@@ -67,7 +67,7 @@ def test_as_shipped_every_exercise_is_not_attempted(tiny, tmp_path):
     assert 0.1 < lesson["cpu_seconds"] < lesson["budget"] == 40
     assert lesson["device"] == "cpu"
     executed = nbformat.read(tmp_path / "out {braces}" / "01_tiny.ipynb", as_version=4)
-    assert executed.cells[-1].outputs[0].text == "the end, profile quick\n"
+    assert executed.cells[-3].outputs[0].text == "the end, profile quick\n"
     assert tiny.lines[0] == "[1/1] 01_tiny: started"
     assert "01_tiny: passed" in tiny.lines[1]
     assert "of 40 CPU-seconds" in tiny.lines[1]
@@ -78,7 +78,7 @@ def test_solved_every_exercise_passes_with_the_smoke_profile(tiny, tmp_path):
     assert code == 0
     assert report["lessons"][0]["exercises"] == {"tiny.double": "PASSED"}
     executed = nbformat.read(tmp_path / "out" / "01_tiny.ipynb", as_version=4)
-    assert executed.cells[-1].outputs[0].text == "the end, profile smoke\n"
+    assert executed.cells[-3].outputs[0].text == "the end, profile smoke\n"
 
 
 def test_another_verdict_than_expected_fails(tiny, tmp_path):
@@ -180,7 +180,7 @@ def test_an_absent_device_is_said_and_not_well(tiny, tmp_path):
 def test_parameters_reach_the_lesson(tiny, tmp_path):
     code, _ = run(tiny, tmp_path / "out", params={"profile": "smoke"})
     executed = nbformat.read(tmp_path / "out" / "01_tiny.ipynb", as_version=4)
-    assert (code, executed.cells[-1].outputs[0].text) == (0, "the end, profile smoke\n")
+    assert (code, executed.cells[-3].outputs[0].text) == (0, "the end, profile smoke\n")
 
 
 def test_a_full_run_records_its_measured_claims(tiny, tmp_path):

@@ -25,6 +25,8 @@ def test_ids_tell_lesson_position_and_role(tiny):
         "01-006-check",
         "01-007-code",
         "01-008-code",
+        "01-009-text",
+        "01-010-progress",
     ]
 
 
@@ -37,6 +39,13 @@ def test_an_exercise_becomes_task_stub_and_check(tiny):
     assert all(cell.metadata["course"]["exercise"] == "tiny.double" for cell in (task, stub, check))
 
 
+def test_the_last_cell_shows_progress(tiny):
+    heading, cell = generate(tiny.lesson, tiny.checkout).cells[-2:]
+    assert heading.source == "## Your progress"
+    assert cell.source == "import course\n\ncourse.progress()"
+    assert cell.metadata["course"] == {"role": "progress"}
+
+
 def test_begin_is_given_the_digest(tiny):
     notebook = generate(tiny.lesson, tiny.checkout)
     digest = notebook.metadata["course"]["digest"]
@@ -46,7 +55,11 @@ def test_begin_is_given_the_digest(tiny):
 
 def test_measured_cells_are_not_compared_by_nbval(tiny):
     tags = [cell.metadata.get("tags") for cell in generate(tiny.lesson, tiny.checkout).cells]
-    assert [tag for tag in tags if tag] == [["parameters"], ["measured", "nbval-ignore-output"]]
+    assert [tag for tag in tags if tag] == [
+        ["parameters"],
+        ["measured", "nbval-ignore-output"],
+        ["nbval-ignore-output"],
+    ]
 
 
 def test_metadata_are_trimmed(tiny):

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 BASH = shutil.which("bash")
+BROWSER = "chromium fonts-dejavu-core"
+MISSING = f"git python3 python3-venv g++ python3-dev bubblewrap {BROWSER}"
 
 
 @pytest.fixture
@@ -28,8 +30,8 @@ def command(checkout: Path, name: str, script: str) -> None:
     file.chmod(0o755)
 
 
-def run(checkout: Path, path: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": path}
+def run(checkout: Path, path: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "CHROMIUM": "", "PATH": path, **more}
     script = checkout / ".ci/run"
     return subprocess.run([BASH, script], cwd="/", env=environment, capture_output=True, text=True, check=False)
 
@@ -55,7 +57,7 @@ def test_a_failure_before_the_tests_is_said(checkout: Path):
 
 @pytest.fixture
 def bare(checkout: Path) -> Path:
-    """A PATH without make, git and Python, on which apt-get only writes down what it was asked."""
+    """A PATH without make, git, a compiler, Python and a browser; apt-get only writes down what it was asked."""
     for name in ("dirname", "mkdir", "tee", "grep", "tail"):
         (checkout / "bin" / name).symlink_to(shutil.which(name))
     command(checkout, "apt-get", f'echo "$@" >> {checkout}/asked')
@@ -69,8 +71,31 @@ def test_only_missing_packages_are_installed(bare: Path):
         assert done.returncode == 0, done.stderr
         update, install = (bare / "asked").read_text(encoding="utf-8").splitlines()
         assert update.startswith("update")
-        assert install.endswith("ca-certificates git python3 python3-venv")
+        assert install.endswith(f"ca-certificates {MISSING}")
     else:
         assert done.returncode == 1
-        assert "missing: git python3 python3-venv." in done.stderr
+        assert f"missing: {MISSING}." in done.stderr
         assert not (bare / "asked").exists()
+
+
+@pytest.mark.parametrize("name", ["chromium", "google-chrome"])
+def test_a_browser_that_is_there_is_not_installed(bare: Path, name: str):
+    command(bare, "make", "echo '== 1 passed in 0.10s =='")
+    command(bare, name, "exit 0")
+    done = run(bare, str(bare / "bin"))
+    asked = (bare / "asked").read_text(encoding="utf-8") if os.geteuid() == 0 else done.stderr
+    assert "python3-dev" in asked
+    assert "chromium" not in asked
+
+
+def test_a_browser_that_was_named_is_taken(bare: Path):
+    command(bare, "make", "echo '== 1 passed in 0.10s =='")
+    done = run(bare, str(bare / "bin"), CHROMIUM="/opt/some/browser")
+    asked = (bare / "asked").read_text(encoding="utf-8") if os.geteuid() == 0 else done.stderr
+    assert "chromium" not in asked
+
+
+def test_tests_know_that_they_run_in_ci(checkout: Path):
+    """There the tests that need a browser fail when it is missing instead of being skipped."""
+    command(checkout, "make", "echo \"CI is $CI\"; echo '== 1 passed in 0.10s =='")
+    assert "CI is true" in run(checkout, f"{checkout / 'bin'}:{os.environ['PATH']}", CI="").stdout

@@ -54,6 +54,14 @@ def test_every_job_keeps_its_reports_also_on_failure(jobs: dict[str, dict]):
         assert uploads[0]["with"]["path"] == "reports/", name
 
 
+def test_jobs_that_run_all_tests_insist_on_a_browser(jobs: dict[str, dict]):
+    """reports/screenshots, which tests/browser writes, goes with the other reports."""
+    for name in ("cpu", "newest"):
+        steps = [step.get("run", "") for step in jobs[name]["steps"]]
+        verify = next(number for number, run in enumerate(steps) if "make test" in run)
+        assert "google-chrome --version" in steps[:verify], name
+
+
 def test_newest_and_oldest_torch_are_run(root: Path, jobs: dict[str, dict]):
     entries = {entry["name"]: entry for entry in jobs["cpu"]["strategy"]["matrix"]["include"]}
     assert set(entries) == {"verified", "oldest"}

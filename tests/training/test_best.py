@@ -53,3 +53,56 @@ def test_parameters_stay_the_same_objects():
 def test_nothing_to_restore():
     with pytest.raises(ValueError, match="call update"):
         BestWeights().restore(nn.Linear(1, 1))
+
+
+def test_the_best_weights_are_saved_with_the_run():
+    model, best = nn.BatchNorm1d(2), BestWeights()
+    best.update(model, 0.5, epoch=3)
+    wanted = values(model)
+    state = best.state_dict()
+    other = BestWeights()
+    other.load_state_dict(state)
+    shake(model)
+    best.update(model, 0.6)
+    assert (other.score, other.epoch) == (0.5, 3)
+    assert not other.update(model, 0.4)
+    other.restore(model)
+    assert values(model) == wanted
+    with pytest.raises(ValueError, match="higher score as the better one"):
+        BestWeights(higher_is_better=False).load_state_dict(state)
+
+
+def test_nothing_kept_yet_can_be_saved_too():
+    best = BestWeights()
+    best.load_state_dict(BestWeights().state_dict())
+    assert best.update(nn.Linear(1, 1), -5.0)
+
+
+def test_a_loaded_state_is_not_shared():
+    model, best = nn.Linear(1, 1), BestWeights()
+    best.update(model, 0.5)
+    state = best.state_dict()
+    wanted = values(model)
+    other = BestWeights()
+    other.load_state_dict(state)
+    for tensor in state["weights"].values():
+        tensor.add_(1)
+    other.restore(model)
+    assert values(model) == wanted
+
+
+def test_extra_state_that_is_no_tensor():
+    class Counting(nn.Linear):
+        calls = 1
+
+        def get_extra_state(self):
+            return {"calls": self.calls}
+
+        def set_extra_state(self, state):
+            self.calls = state["calls"]
+
+    model, best = Counting(1, 1), BestWeights()
+    best.update(model, 0.5)
+    model.calls = 7
+    best.restore(model)
+    assert model.calls == 1

@@ -61,3 +61,60 @@ def test_a_second_run_continues_the_file(tmp_path):
     two_epochs(path)
     two_epochs(path)
     assert len(History.read(path)) == 4
+
+
+def log(path):
+    return [(row["epoch"], row["loss"]) for row in map(json.loads, path.read_text().splitlines())]
+
+
+def grow(history, *losses):
+    for loss in losses:
+        history.append(loss=loss)
+    return history
+
+
+def test_rows_are_saved_with_the_run():
+    history = grow(History(), 3, 2)
+    state = history.state_dict()
+    grow(history, 1)
+    other = History()
+    other.load_state_dict(state)
+    assert other["loss"] == [3, 2]
+    grow(other, 9)
+    assert (len(state["rows"]), len(history)) == (2, 3)
+
+
+@pytest.mark.parametrize("cut", ["", '{"epoch": 4, "lo'])
+def test_a_resumed_run_takes_what_comes_again_out_of_its_log(tmp_path, cut):
+    path = tmp_path / "run.jsonl"
+    history = grow(History(path), 3, 2)
+    state = history.state_dict()
+    grow(history, 1)
+    path.write_text(path.read_text() + cut)
+    other = History(path)
+    other.load_state_dict(state)
+    assert log(path) == [(1, 3), (2, 2)]
+    grow(other, 1.5)
+    assert log(path) == [(1, 3), (2, 2), (3, 1.5)]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+def test_earlier_runs_in_the_log_stay(tmp_path):
+    path = tmp_path / "run.jsonl"
+    grow(History(path), 7, 6)
+    history = grow(History(path), 3, 2, float("nan"))
+    state = history.state_dict()
+    grow(history, 1)
+    History(path).load_state_dict(state)
+    assert [epoch for epoch, _ in log(path)] == [1, 2, 1, 2, 3]
+    other = History(path)
+    other.load_state_dict(grow(History(), 5).state_dict())
+    assert [epoch for epoch, _ in log(path)] == [1, 2, 1, 2, 3, 1]
+    other.load_state_dict({"rows": []})
+    assert len(log(path)) == 6
+
+
+def test_a_lost_log_is_written_again(tmp_path):
+    path = tmp_path / "runs" / "run.jsonl"
+    History(path).load_state_dict(grow(History(), 3, 2).state_dict())
+    assert log(path) == [(1, 3), (2, 2)]

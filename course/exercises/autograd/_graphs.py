@@ -32,6 +32,33 @@ def witnessed(x: Tensor) -> tuple[Tensor, weakref.ref[Witness]]:
     return _Witnessed.apply(x, witness), weakref.ref(witness)
 
 
+class _Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kept: list[weakref.ref[Witness]]) -> Tensor:
+        copy = x.clone()
+        witness = Witness()
+        copy.witness = witness  # an attribute lives as long as the tensor that is saved, whoever refers to that
+        kept.append(weakref.ref(witness))
+        ctx.save_for_backward(copy)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (copy,) = ctx.saved_tensors
+        return gradient + 0 * copy, None
+
+
+class Keeping(nn.Module):
+    """Passes its input on; what it saves for backward is witnessed in ``kept`` until backward has freed it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[weakref.ref[Witness]] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _Kept.apply(x, self.kept) if x.requires_grad else x
+
+
 def alive(witnesses: list[weakref.ref[Any]]) -> int:
     """How many of the referents still exist, reference cycles collected."""
     if any(witness() is not None for witness in witnesses):  # collecting takes time; mostly it is not needed

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course.checking import Exercise
-from course.exercises.autograd._graphs import gradients, numbers, small_model, uneven_loss
+from course.exercises.autograd._graphs import Keeping, alive, gradients, numbers, small_model, uneven_loss
 
 exercise = Exercise(
     "autograd.accumulate",
@@ -21,8 +21,10 @@ exercise = Exercise(
           parameter of `model` is the gradient of `loss_fn(model(x), y)` over *all* N rows. What `.grad` held before
           does not count.
         - N need not be a multiple of `k`: pieces may differ in size, but none has more than N / k rows, rounded up.
-        - Only one piece's graph is alive at a time: each piece goes backward before the next goes forward.
-        - Return the loss over all N rows as a Python `float`. No parameter changes: there is no optimizer here.
+        - Only one piece's graph is alive at a time: each piece goes backward before the next goes forward, and what was
+          saved for it is free by then.
+        - Return the loss over all N rows as a Python `float`. No parameter changes: there is no optimizer here. The
+          model stays in the mode that it has.
 
         N is at least `k`. The model treats rows independently of each other (it has no BatchNorm).
         """,
@@ -170,18 +172,118 @@ def loss_of_the_last_piece(model, loss_fn, x, y, k):
     return loss.item()
 
 
-def observed(answer: Callable[..., float], rows: int, k: int, *, old: float | None = None) -> dict[str, object]:
-    model = small_model(3, 4, 2)
+@exercise.wrong(
+    "The rows that are left over all go into the last piece. It may get nearly twice as many rows as the others, and "
+    "the largest piece decides how much memory is needed. Round N / k up, not down."
+)
+def rest_in_the_last_piece(model, loss_fn, x, y, k):
+    model.zero_grad()
+    total, rows = 0.0, len(x) // k
+    for i in range(k):
+        end = len(x) if i == k - 1 else (i + 1) * rows
+        loss = loss_fn(model(x[i * rows : end]), y[i * rows : end]) * (end - i * rows) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+@exercise.wrong(
+    "The rows that are left over go into no piece: N // k rows for each of k pieces are fewer than N when k does not "
+    "divide N, and the last rows have no say in the gradient."
+)
+def rest_left_out(model, loss_fn, x, y, k):
+    model.zero_grad()
+    total, rows = 0.0, len(x) // k
+    for i in range(k):
+        loss = loss_fn(model(x[i * rows : (i + 1) * rows]), y[i * rows : (i + 1) * rows]) / k
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+@exercise.wrong(
+    "k is taken for the number of rows of a piece. It is the number of pieces: x.split(k) cuts by size, x.chunk(k) by "
+    "number."
+)
+def pieces_of_k_rows(model, loss_fn, x, y, k):
+    model.zero_grad()
+    total = 0.0
+    for part, target in zip(x.split(k), y.split(k)):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+@exercise.wrong(
+    "Every k-th row goes into a piece. The gradient is right, but the pieces are not taken in order: whoever looks at "
+    "the losses of single pieces, or at layers that remember, sees the rows mixed."
+)
+def every_kth_row(model, loss_fn, x, y, k):
+    model.zero_grad()
+    total = 0.0
+    for i in range(k):
+        loss = loss_fn(model(x[i::k]), y[i::k]) * len(x[i::k]) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+@exercise.wrong(
+    "retain_graph=True keeps what backward would free: when the next piece goes forward, the graph of the piece "
+    "before it is still there. Each piece goes backward once, so nothing needs to be retained.",
+    fault="backward-twice",
+)
+def graphs_retained(model, loss_fn, x, y, k):
+    model.zero_grad()
+    total = 0.0
+    for part, target in zip(x.chunk(k), y.chunk(k)):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward(retain_graph=True)
+        total += loss.item()
+    return total
+
+
+@exercise.wrong(
+    "The gradient is right for a model that trains, but the call puts the model into training mode. If it was in "
+    "evaluation mode, the gradient is another one, and the model stays changed."
+)
+def put_into_training_mode(model, loss_fn, x, y, k):
+    model.train()
+    model.zero_grad()
+    total = 0.0
+    for part, target in zip(x.chunk(k), y.chunk(k)):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def observed(
+    answer: Callable[..., float], rows: int, k: int, *, old: float | None = None, training: bool = True
+) -> dict[str, object]:
+    keeping = Keeping()
+    model = small_model(3, 4, 2).append(keeping).train(training)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     events: list[str] = []
     sizes: list[int] = []
+    pieces: list[Tensor] = []
+    modes: list[bool] = []
+    graphs: list[int] = []
 
     def forward(_: nn.Module, inputs: tuple[Tensor]) -> None:
         events.append("forward")
         sizes.append(len(inputs[0]))
+        pieces.append(inputs[0].detach().clone())
+        modes.append(model.training)
+        graphs.append(alive(keeping.kept))
+
+    def follow(_: nn.Module, __: object, output: Tensor) -> None:
+        if output.requires_grad:
+            output.register_hook(lambda _: events.append("backward"))
 
     model.register_forward_pre_hook(forward)
-    model[0].weight.register_post_accumulate_grad_hook(lambda _: events.append("backward"))
+    model.register_forward_hook(follow)
     for parameter in model.parameters():
         parameter.grad = None if old is None else torch.full_like(parameter, old)
     x, y = numbers(rows, 3, start=3.0), numbers(rows, 2, start=7.0)
@@ -191,6 +293,9 @@ def observed(answer: Callable[..., float], rows: int, k: int, *, old: float | No
         "loss": loss,
         "pieces small enough": max(sizes, default=0) <= -(-rows // k),
         "rows seen": sum(sizes),
+        "rows in order": sum(sizes) == rows and torch.equal(torch.cat(pieces), numbers(rows, 3, start=3.0)),
+        "graphs of earlier pieces alive at a forward": max(graphs, default=0),
+        "mode of the model, during and after": {*modes, model.training} == {training},
         "each piece backward before the next forward": events == ["forward", "backward"] * len(sizes),
         "parameters unchanged": all(map(torch.equal, before, model.parameters())),
         "x and y as before": torch.equal(x, numbers(rows, 3, start=3.0))
@@ -206,6 +311,16 @@ def equal_pieces(answer):
 @exercise.probe
 def smaller_last_piece(answer):
     return observed(answer, 7, 3)
+
+
+@exercise.probe
+def three_rows_at_most(answer):
+    return observed(answer, 11, 4)
+
+
+@exercise.probe
+def model_in_evaluation(answer):
+    return observed(answer, 4, 2, training=False)
 
 
 @exercise.probe

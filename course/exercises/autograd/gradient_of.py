@@ -94,8 +94,8 @@ def by_backward_into_all_leaves(f, x):
 
 
 @exercise.wrong(
-    "The result still hangs on a graph, because of create_graph=True: it keeps everything alive that was saved on "
-    "the way. That is needed for second derivatives only."
+    "The result still hangs on a graph, as create_graph=True asks for, and as torch.func does where f uses parameters: "
+    "it keeps everything alive that was saved on the way. That is needed for second derivatives only."
 )
 def with_a_graph(f, x):
     leaf = x.detach().requires_grad_()

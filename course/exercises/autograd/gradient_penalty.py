@@ -19,8 +19,8 @@ exercise = Exercise(
 
         The penalty is part of a loss: `backward()` on it must reach the parameters of `critic`.
 
-        The call itself changes nothing: `x` keeps its `requires_grad` and `.grad`, and the parameters' `.grad` stays
-        as it was.
+        The call itself changes nothing: `x` keeps its `requires_grad` and `.grad`, the parameters keep theirs, and
+        `critic` stays in its mode.
         """,
     hints=(
         "torch.autograd.grad of the scores with respect to x gives the gradients. What must be said so that they can "
@@ -136,15 +136,48 @@ def on_x_itself(critic, x):
     return (slopes.flatten(1).norm(dim=1) - 1).square().mean()
 
 
-def observed(answer, x: Tensor, *, old: float | None = None) -> dict[str, object]:
-    critic = small_model(x[0].numel(), 5, 1, flatten=True)
+@exercise.wrong(
+    "The critic is put into evaluation mode for the call and into training mode after it, whatever it was in before. "
+    "The penalty is to be that of the critic as it is, and the call changes nothing.",
+    fault="train-mode-not-restored",
+)
+def in_evaluation_mode(critic, x):
+    critic.eval()
+    leaf = x.detach().requires_grad_()
+    (slopes,) = torch.autograd.grad(critic(leaf).sum(), leaf, create_graph=True)
+    critic.train()
+    return (slopes.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+@exercise.wrong(
+    "All parameters of the critic are made to require gradients. Those that somebody froze are trained from now on. "
+    "The penalty reaches the trainable ones without that."
+)
+def thawing_the_critic(critic, x):
+    for parameter in critic.parameters():
+        parameter.requires_grad_(True)
+    leaf = x.detach().requires_grad_()
+    (slopes,) = torch.autograd.grad(critic(leaf).sum(), leaf, create_graph=True)
+    return (slopes.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+def observed(
+    answer, x: Tensor, *, old: float | None = None, training: bool = True, frozen: bool = False
+) -> dict[str, object]:
+    critic = small_model(x[0].numel(), 5, 1, flatten=True).train(training)
+    critic[1].requires_grad_(not frozen)
+    modes: list[bool] = []
+    critic.register_forward_pre_hook(lambda *_: modes.append(critic.training))
+    flags = [parameter.requires_grad for parameter in critic.parameters()]
     for parameter in critic.parameters():
         parameter.grad = None if old is None else torch.full_like(parameter, old)
     required = x.requires_grad
     penalty = answer(critic, x)
     before = gradients(critic)
     inputs = {"x.requires_grad as before": x.requires_grad == required, "x.grad": x.grad if x.is_leaf else None}
-    wanted = list(critic.parameters())
+    inputs["requires_grad of the parameters as before"] = flags == [p.requires_grad for p in critic.parameters()]
+    inputs["mode of the critic, during and after"] = {*modes, critic.training} == {training}
+    wanted = [parameter for parameter in critic.parameters() if parameter.requires_grad]
     slopes = torch.autograd.grad(penalty, wanted, allow_unused=True) if penalty.requires_grad else "no graph"
     return {
         "penalty": penalty.detach(),
@@ -172,6 +205,16 @@ def one_sample(answer):
 @exercise.probe
 def parameters_that_hold_gradients(answer):
     return observed(answer, numbers(2, 3, start=4.0), old=3.0)
+
+
+@exercise.probe
+def critic_in_evaluation(answer):
+    return observed(answer, numbers(2, 3, start=1.0), training=False)
+
+
+@exercise.probe
+def first_layer_frozen(answer):
+    return observed(answer, numbers(2, 3, start=7.0), frozen=True)
 
 
 @exercise.probe

@@ -219,6 +219,55 @@ class MeanAsTensor:
         return self.total / self.count
 
 
+@exercise.wrong(
+    "detach() shares memory with the loss, and mul_ writes there: the loss of the training loop is now n times as "
+    "large as it was. Without the underscore the product is a tensor of its own."
+)
+class WritesIntoTheLoss:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def add(self, loss, n):
+        self.total += loss.detach().mul_(n).item()
+        self.count += n
+
+    def mean(self):
+        return self.total / self.count
+
+
+@exercise.wrong(
+    "Each loss is rounded before it is added. The mean then is off by up to half a unit of the last digit that was "
+    "kept. Round when you print."
+)
+class RoundsTheLosses:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def add(self, loss, n):
+        self.total += round(loss.item(), 2) * n
+        self.count += n
+
+    def mean(self):
+        return self.total / self.count
+
+
+@exercise.wrong(
+    "The log lives in the class, not in the object: making a second log throws away what the first one noted. What "
+    "__init__ sets on self belongs to one log alone."
+)
+class OneListForAll:
+    entries: list[tuple[float, int]] = []  # noqa: RUF012  (shared by all instances: that is the mistake)
+
+    def __init__(self):
+        self.entries.clear()
+
+    def add(self, loss, n):
+        self.entries.append((loss.item(), n))
+
+    def mean(self):
+        return sum(loss * n for loss, n in self.entries) / sum(n for _, n in self.entries)
+
+
 class Epoch:
     """Losses with a witness in each graph, as a training loop would make them."""
 
@@ -239,7 +288,7 @@ class Epoch:
 def weighted_mean(answer):
     log, epoch = answer(), Epoch()
     means = []
-    for value, n in ((4.0, 30), (-2.0, 10), (0.5, 8)):
+    for value, n in ((4.03125, 30), (-2.0, 10), (0.5078125, 8)):
         log.add(epoch.loss(value), n)
         means.append(log.mean())
     return means, log.mean()
@@ -278,7 +327,7 @@ def loss_changed_in_place_later(answer):
 def loss_stays_attached(answer):
     log, epoch = answer(), Epoch()
     loss = epoch.loss(2.0)
-    log.add(loss, 1)
+    log.add(loss, 3)
     return {"loss": loss.detach(), "it still has a graph": loss.requires_grad and loss.grad_fn is not None}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.functional import cross_entropy
 
 from course.checking import Exercise
 from course.exercises.autograd._graphs import gradients, numbers, small_model, uneven_loss
@@ -23,8 +24,8 @@ exercise = Exercise(
         `loss_fn(model(x[i : i + 1]), y[i : i + 1])`. `x` and `y` have N rows, N at least 1, and `loss_fn` is a mean
         over the rows that it gets.
 
-        The results are not attached to a graph. The parameters' `.grad` stays as it was. The model has no BatchNorm,
-        but it does expect a batch axis.
+        The results are not attached to a graph. The parameters' `.grad` stays as it was, and so does the model's mode.
+        The model has no BatchNorm, but it does expect a batch axis; so does `loss_fn`.
         """,
     hints=(
         "The plain way: a loop over the samples, each as a batch of one row, and torch.autograd.grad for all its "
@@ -164,18 +165,54 @@ def list_of_samples(model, loss_fn, x, y):
     return result
 
 
-def observed(answer, rows: int, *, old: float | None = None, flatten: bool = True) -> dict[str, object]:
-    model = small_model(4, 3, 2, flatten=flatten)
+@exercise.wrong(
+    "x keeps its batch axis, but y[i] has lost it. Where loss_fn works element by element broadcasting hides that; "
+    "a loss over classes sees one output row and no row of targets. Cut both in the same way.",
+    fault="squeeze-drops-batch",
+)
+def target_without_batch_axis(model, loss_fn, x, y):
+    parameters = dict(model.named_parameters())
+    rows = []
+    for i in range(len(x)):
+        loss = loss_fn(model(x[i : i + 1]), y[i])
+        rows.append(torch.autograd.grad(loss, list(parameters.values())))
+    return {name: torch.stack(column) for name, column in zip(parameters, zip(*rows))}
+
+
+@exercise.wrong(
+    "The model is put into evaluation mode for the call, and into training mode after it, whatever it was in before. "
+    "The gradients are those of the model as it is."
+)
+def in_evaluation_mode(model, loss_fn, x, y):
+    model.eval()
+    parameters = dict(model.named_parameters())
+    rows = []
+    for i in range(len(x)):
+        loss = loss_fn(model(x[i : i + 1]), y[i : i + 1])
+        rows.append(torch.autograd.grad(loss, list(parameters.values())))
+    model.train()
+    return {name: torch.stack(column) for name, column in zip(parameters, zip(*rows))}
+
+
+def observed(
+    answer, rows: int, *, old: float | None = None, flatten: bool = True, training: bool = True, classes: bool = False
+) -> dict[str, object]:
+    model = small_model(4, 3, 2, flatten=flatten).train(training)
+    modes: list[bool] = []
+    model.register_forward_pre_hook(lambda *_: modes.append(model.training))
     for parameter in model.parameters():
         parameter.grad = None if old is None else torch.full_like(parameter, old)
     x, y = numbers(rows, 2, 2, start=2.0) if flatten else numbers(rows, 4, start=3.0), numbers(rows, 2, start=6.0)
+    if classes:
+        y = torch.arange(rows) % 2
     before = [x.clone(), y.clone()]
-    result = answer(model, uneven_loss, x, y)
+    result = answer(model, cross_entropy if classes else uneven_loss, x, y)
     tensors = result.values() if isinstance(result, dict) else []
     return {
         "result": result,
         "attached to a graph": any(t.requires_grad for t in tensors if isinstance(t, Tensor)),
         ".grad of the parameters": gradients(model),
+        "mode of the model, during and after": {*modes, model.training} == {training},
         "x and y as before": all(map(torch.equal, before, (x, y))),
     }
 
@@ -188,6 +225,16 @@ def small_images(answer):
 @exercise.probe
 def rows_of_numbers(answer):
     return observed(answer, 4, flatten=False)
+
+
+@exercise.probe
+def a_loss_over_classes(answer):
+    return observed(answer, 3, flatten=False, classes=True)
+
+
+@exercise.probe
+def model_in_evaluation(answer):
+    return observed(answer, 2, flatten=False, training=False)
 
 
 @exercise.probe

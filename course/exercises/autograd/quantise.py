@@ -121,6 +121,68 @@ def difference_reversed(x, levels):
     return clamped + (clamped - clamped.round()).detach()
 
 
+@exercise.wrong(
+    "The gradient of the result is thrown away: 1 is handed back whatever arrives. What comes after the rounding "
+    "multiplies the gradient, and that has to go on."
+)
+def arriving_gradient_ignored(x, levels):
+    class Quantise(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward((x > 0) & (x < levels - 1))
+            return x.round().clamp(0, levels - 1)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (inside,) = ctx.saved_tensors
+            return inside.to(gradient.dtype)
+
+    return Quantise.apply(x)
+
+
+@exercise.wrong(
+    "The range is checked after the rounding: a number between -0.5 and 0 has become 0, which clamp lets through with "
+    "gradient 1, and just above levels - 1 it is the same. Bound x first, then round."
+)
+def bounded_after_rounding(x, levels):
+    return (x + (x.round() - x).detach()).clamp(0, levels - 1)
+
+
+class _LastMask:
+    """What the wrong answer below keeps in one place for all its calls."""
+
+    inside: Tensor
+
+
+class _RemembersTheLastCall(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, levels):
+        _LastMask.inside = (x > 0) & (x < levels - 1)
+        return x.round().clamp(0, levels - 1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * _LastMask.inside, None
+
+
+@exercise.wrong(
+    "What backward needs lies in one place for all calls. A second call overwrites it before the first has gone "
+    "backward, and the first gets the second's range. Each call keeps its own: that is what ctx is for."
+)
+def remembered_for_one_call(x, levels):
+    return _RemembersTheLastCall.apply(x, levels)
+
+
+@exercise.probe
+def two_calls_before_backward(answer):
+    x = torch.tensor([-0.4, 0.8, 2.3, 3.9], requires_grad=True)
+    y = torch.tensor([0.6, -2.0, 5.5, 1.1], requires_grad=True)
+    first, second = answer(x, 4), answer(y, 3)
+    (first * torch.arange(1.0, 5.0)).sum().backward()
+    (second * torch.arange(2.0, 6.0)).sum().backward()
+    return {"values": (first.detach(), second.detach()), "gradients": (x.grad, y.grad)}
+
+
 @exercise.probe
 def example():
     return torch.tensor([-0.7, 0.4, 1.6, 9.0], requires_grad=True), 4

@@ -116,6 +116,43 @@ def over_all_axes(x):
     return squares.sqrt() if squares > 0 else squares
 
 
+@exercise.wrong(
+    "A row is taken for zero when its numbers add up to zero. [3, -3] does, and its norm is not 0. The squares add up "
+    "to zero only where every number is."
+)
+def zero_by_the_sum(x):
+    is_zero = x.sum(-1) == 0
+    squares = torch.where(is_zero, 1.0, (x * x).sum(-1))
+    return torch.where(is_zero, 0.0, squares.sqrt())
+
+
+@exercise.wrong("A row counts as zero as soon as one of its numbers is 0. Only a row of zeros alone has the norm 0.")
+def zero_by_one_number(x):
+    is_zero = (x == 0).any(-1)
+    squares = torch.where(is_zero, 1.0, (x * x).sum(-1))
+    return torch.where(is_zero, 0.0, squares.sqrt())
+
+
+@exercise.wrong(
+    "squeeze() removes every axis of length 1, not only the last: x of shape (1, D) gives shape () in place of (1,).",
+    fault="squeeze-drops-batch",
+)
+def squeezed(x):
+    squares = (x * x).sum(-1, keepdim=True)
+    is_zero = squares == 0
+    return torch.where(is_zero, 0.0, torch.where(is_zero, 1.0, squares).sqrt()).squeeze()
+
+
+@exercise.probe
+def rows_that_add_up_to_zero():
+    return torch.tensor([[3.0, -3.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 2.0]], requires_grad=True)
+
+
+@exercise.probe
+def a_batch_of_one_row():
+    return torch.tensor([[6.0, -8.0]], requires_grad=True)
+
+
 @exercise.probe
 def no_zeros():
     return torch.tensor([[3.0, 4.0], [-5.0, 12.0]], requires_grad=True)

@@ -391,6 +391,48 @@ class ExponentNotLowered(BySlopes):
         return self._result(self.data**n, (self,), (n * self.data**n,))
 
 
+@exercise.wrong(
+    "The seed overwrites .grad of the result. For a result of operations that does no harm; a leaf on which backward "
+    "is called itself loses what it had. backward adds, also there."
+)
+class SeedOverwrites(BySlopes):
+    def backward(self):
+        if self.operands:
+            super().backward()
+        else:
+            self.grad = 1.0
+
+
+@exercise.wrong(
+    "The derivative of a power is computed as n * a ** n / a, which divides by zero at a = 0. n * a ** (n - 1) is the "
+    "same number elsewhere, and right there."
+)
+class PowerDividedByBase(BySlopes):
+    def __pow__(self, n):
+        return self._result(self.data**n, (self,), (n * self.data**n / self.data,))
+
+
+@exercise.wrong(
+    "tanh is computed from exp, which overflows for large arguments, where tanh is 1 long since. math.tanh does "
+    "not overflow."
+)
+class TanhFromExp(BySlopes):
+    def tanh(self):
+        grown = math.exp(2 * self.data)
+        value = (grown - 1) / (grown + 1)
+        return self._result(value, (self,), (1 - value**2,))
+
+
+@exercise.wrong(
+    "An integer stays an integer: .data of Scalar(3) is the int 3. The task asks for a float, as a tensor that "
+    "records gradients has to be floating."
+)
+class KeepsIntegers(BySlopes):
+    def __init__(self, data, operands=(), slopes=()):
+        super().__init__(data, operands, slopes)
+        self.data = data
+
+
 def differentiated(answer: Any, f: Callable[..., Any], *numbers: float) -> dict[str, object]:
     """Value and gradients of an expression, and whether they agree with central differences of plain numbers."""
     leaves = [answer(number) for number in numbers]
@@ -495,9 +537,29 @@ def cleared_in_between(answer):
 @exercise.probe
 def a_leaf_by_itself(answer):
     a = answer(3)
-    before = (a.data, a.grad)
+    before = (a.data, type(a.data).__name__, a.grad, type(a.grad).__name__)
     a.backward()
-    return before, a.grad
+    once = a.grad
+    a.backward()
+    twice = a.grad
+    a.zero_grad()
+    return before, once, twice, (a.grad, type(a.grad).__name__)
+
+
+@exercise.probe
+def powers_of_zero(answer):
+    a = answer(0.0)
+    out = a**2 + 3 * a**1
+    out.backward()
+    return out.data, a.grad
+
+
+@exercise.probe
+def tanh_of_large_numbers(answer):
+    a, b = answer(400.0), answer(-400.0)
+    out = a.tanh() + 2 * b.tanh()
+    out.backward()
+    return out.data, a.grad, b.grad
 
 
 @exercise.probe

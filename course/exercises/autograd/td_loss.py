@@ -25,8 +25,8 @@ exercise = Exercise(
         floating, `done` bool, each of shape `(N,)`.
 
         The targets count as constants: `loss.backward()` gives gradients to the parameters of `q` by way of
-        `q(state)` alone, also if `q` and `target_q` are the same object. Both networks stay as they are, their
-        parameters' `requires_grad` too, and none is copied.
+        `q(state)` alone, also if `q` and `target_q` are the same object. Both networks stay as they are: their mode,
+        their parameters' `requires_grad` and `.grad`. None is copied, and the other arguments stay as they are.
         """,
     hints=(
         "Which part of the formula is to be a constant? Everything that is computed under torch.no_grad(), or passed "
@@ -148,14 +148,77 @@ def targets_from_q(q, target_q, state, action, reward, next_state, done, gamma):
     return (predicted - target).square().mean()
 
 
-def observed(answer, done: list[bool], *, shared: bool = False, gamma: float = 0.5) -> dict[str, object]:
+@exercise.wrong(
+    "The target network is frozen for the call, and afterwards all of its parameters require gradients, also those "
+    "that did not before. A network that somebody froze is trained from now on.",
+)
+def frozen_and_thawed(q, target_q, state, action, reward, next_state, done, gamma):
+    target_q.requires_grad_(False)
+    target = reward + gamma * target_q(next_state).amax(1) * ~done
+    target_q.requires_grad_(True)
+    predicted = q(state).gather(1, action[:, None])[:, 0]
+    return (predicted - target).square().mean()
+
+
+@exercise.wrong(
+    "The target network is put into evaluation mode and stays there. If q and target_q are one object, or if it "
+    "becomes the trained one later, that shows. Both networks are used in the mode that they have."
+)
+def target_put_into_evaluation(q, target_q, state, action, reward, next_state, done, gamma):
+    target_q.eval()
+    with torch.no_grad():
+        target = reward + gamma * target_q(next_state).amax(1) * ~done
+    predicted = q(state).gather(1, action[:, None])[:, 0]
+    return (predicted - target).square().mean()
+
+
+@exercise.wrong(
+    "The gradients of q are cleared inside. What was accumulated there before is lost; clearing is up to the training "
+    "loop that calls this."
+)
+def clearing_gradients(q, target_q, state, action, reward, next_state, done, gamma):
+    q.zero_grad()
+    with torch.no_grad():
+        target = reward + gamma * target_q(next_state).amax(1) * ~done
+    predicted = q(state).gather(1, action[:, None])[:, 0]
+    return (predicted - target).square().mean()
+
+
+@exercise.wrong(
+    "The targets are added up inside of reward: += writes into the tensor that the caller passed. The next epoch over "
+    "the same batch starts from other rewards."
+)
+def added_into_the_rewards(q, target_q, state, action, reward, next_state, done, gamma):
+    with torch.no_grad():
+        reward += gamma * target_q(next_state).amax(1) * ~done
+    predicted = q(state).gather(1, action[:, None])[:, 0]
+    return (predicted - reward).square().mean()
+
+
+def observed(
+    answer,
+    done: list[bool],
+    *,
+    shared: bool = False,
+    gamma: float = 0.5,
+    frozen_target: bool = False,
+    old: float | None = None,
+) -> dict[str, object]:
     q = small_model(2, 4, 3)
-    target_q = q if shared else small_model(2, 3)
+    target_q = q if shared else small_model(2, 3).requires_grad_(not frozen_target)
+    for parameter in q.parameters():
+        parameter.grad = None if old is None else torch.full_like(parameter, old)
+    before = [p.requires_grad for net in (q, target_q) for p in net.parameters()]
+    modes: list[bool] = []
+    for net in (q, target_q):
+        net.register_forward_pre_hook(lambda module, _: modes.append(module.training))
     rows = len(done)
     action = torch.tensor([2, 0, 1, 2, 1])[:rows]
     state, next_state = numbers(rows, 2, start=3.0), numbers(rows, 2, start=8.0)
     reward = 3 * numbers(rows, start=5.0)
-    loss = answer(q, target_q, state, action, reward, next_state, torch.tensor(done), gamma)
+    arguments = (state, action, reward, next_state, torch.tensor(done))
+    copies = [tensor.clone() for tensor in arguments]
+    loss = answer(q, target_q, *arguments, gamma)
     flags = [p.requires_grad for net in (q, target_q) for p in net.parameters()]
     if loss.requires_grad:
         loss.backward()
@@ -163,7 +226,9 @@ def observed(answer, done: list[bool], *, shared: bool = False, gamma: float = 0
         "loss": loss.detach(),
         "gradients of q": gradients(q),
         "gradients of target_q": None if shared else gradients(target_q),
-        "every parameter still requires grad": all(flags),
+        "requires_grad of the parameters as before": flags == before,
+        "networks in training mode, during and after": all((*modes, q.training, target_q.training)),
+        "other arguments as before": all(map(torch.equal, arguments, copies)),
     }
 
 
@@ -175,6 +240,21 @@ def episode_goes_on(answer):
 @exercise.probe
 def some_episodes_end(answer):
     return observed(answer, [False, True, False, True, False], gamma=0.9)
+
+
+@exercise.probe
+def every_episode_ends(answer):
+    return observed(answer, [True, True])
+
+
+@exercise.probe
+def a_frozen_target_network(answer):
+    return observed(answer, [False, True], frozen_target=True)
+
+
+@exercise.probe
+def gradients_of_an_earlier_loss(answer):
+    return observed(answer, [False, False], old=7.0)
 
 
 @exercise.probe

@@ -7,13 +7,13 @@ from course.checking import ChoiceExercise
 exercise = ChoiceExercise(
     "autograd.zero_grad_order",
     title="Where zero_grad may stand",
-    name="choice",
+    name="forgetful",
     task="""
         The body of a training loop calls `loss = loss_fn(model(x), y)` ("forward"), `loss.backward()` ("backward"),
         `optimizer.step()` ("step") and `optimizer.zero_grad()` ("zero_grad"). The optimizer is plain SGD.
 
         Four of these five orders train in the same way. With one of them the weights never change. Which one? Set
-        `choice` to its letter.
+        `forgetful` to its letter.
         """,
     choices={
         "a": "zero_grad, forward, backward, step",

@@ -75,16 +75,24 @@ def epoch(dataset: Any, indices: list[int], *, num_workers: int = 2, base_seed: 
 
 
 class OpenedFiles:
-    """Counts how often a file is opened, and can let something happen right after a seek in it."""
+    """Counts how often a file is opened and how many bytes are read from it.
+
+    It can let something happen right after a seek.
+    """
 
     def __init__(self, path: Any) -> None:
-        self.path, self.count = os.fspath(path), 0
+        self.path, self.count, self.bytes_read = os.fspath(path), 0, 0
+        self.handles: list[Any] = []
         self.after_seek: Callable[[], Any] | None = None
 
     def interrupt(self) -> None:
         action, self.after_seek = self.after_seek, None
         if action is not None:
             action()
+
+    def still_open(self) -> int:
+        """How many of the files that were opened have not been closed."""
+        return sum(not handle.closed for handle in self.handles)
 
     @contextmanager
     def watched(self) -> Iterator[OpenedFiles]:
@@ -95,6 +103,7 @@ class OpenedFiles:
             if isinstance(file, int) or os.fspath(file) != self.path:
                 return handle
             self.count += 1
+            self.handles.append(handle)
             return _WatchedFile(handle, self)
 
         with mock.patch.object(builtins, "open", opening), mock.patch.object(io, "open", opening):
@@ -111,6 +120,11 @@ class _WatchedFile:
         position: int = self._handle.seek(*place)
         self._files.interrupt()
         return position
+
+    def read(self, *size: int) -> Any:
+        data = self._handle.read(*size)
+        self._files.bytes_read += len(data)
+        return data
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._handle, name)

@@ -23,7 +23,7 @@ exercise = Exercise(
 
         - Every index comes exactly once in an epoch. The last batch to be cut may be smaller; `len(sampler)` counts it.
         - Another epoch has other batches. All randomness comes from `generator`, or from torch's global generator where
-          it is None: the same seed gives the same epochs.
+          it is None: the same seed gives the same epochs, also to a sampler that has walked before.
         - Short batches do not all come first: neighbours in the epoch are in no order of length.
         """,
     hints=(
@@ -241,6 +241,76 @@ class NotSorted(Sampler):
             yield order[start : start + self.batch_size]
 
 
+@exercise.wrong(
+    "Each epoch shuffles on from the order that the epoch before left behind. Then a seed alone does not decide an "
+    "epoch: a run that is resumed with the generator's saved state gets other batches. Shuffle all indices anew, "
+    "starting from the same order."
+)
+class ShufflesOn(SortedPools):
+    def __init__(self, lengths, batch_size, pool=10, generator=None):
+        super().__init__(lengths, batch_size, pool, generator)
+        self.order = list(range(len(lengths)))
+
+    def __iter__(self):
+        self.order = [self.order[i] for i in torch.randperm(len(self.order), generator=self.generator)]
+        for start in range(0, len(self.order), self.pool * self.batch_size):
+            pool = sorted(self.order[start : start + self.pool * self.batch_size], key=lambda i: self.lengths[i])
+            batches = [pool[i : i + self.batch_size] for i in range(0, len(pool), self.batch_size)]
+            for number in torch.randperm(len(batches), generator=self.generator):
+                yield batches[number]
+
+
+@exercise.wrong(
+    "Each pool comes in order of length, from short to long or from long to short, and only the direction is drawn. "
+    "The model still sees waves. The batches of a pool need a shuffled order."
+)
+class WavesOfLength(SortedPools):
+    def __iter__(self):
+        order = torch.randperm(len(self.lengths), generator=self.generator).tolist()
+        for start in range(0, len(order), self.pool * self.batch_size):
+            pool = sorted(order[start : start + self.pool * self.batch_size], key=lambda i: self.lengths[i])
+            batches = [pool[i : i + self.batch_size] for i in range(0, len(pool), self.batch_size)]
+            backwards = torch.rand((), generator=self.generator) < 0.5
+            yield from reversed(batches) if backwards else batches
+
+
+@exercise.wrong(
+    "The batches are cut once, when the sampler is made; epochs differ only in their order. The same samples always "
+    "share a batch. Shuffle and cut anew in each epoch."
+)
+class CutOnce(SortedPools):
+    def __init__(self, lengths, batch_size, pool=10, generator=None):
+        super().__init__(lengths, batch_size, pool, generator)
+        self.batches = list(super().__iter__())
+
+    def __iter__(self):
+        for number in torch.randperm(len(self.batches), generator=self.generator):
+            yield self.batches[number]
+
+
+@exercise.wrong(
+    "Without a generator the sampler makes one of its own, with a fixed seed. torch.manual_seed then has no effect, "
+    "and every run sees the same batches. With None, randperm draws from torch's global generator."
+)
+class FixedSeedOfItsOwn(SortedPools):
+    def __init__(self, lengths, batch_size, pool=10, generator=None):
+        super().__init__(lengths, batch_size, pool, generator or torch.Generator().manual_seed(0))
+
+
+@exercise.wrong(
+    "`pool` is taken for a number of samples. It counts batches: a pool holds `pool * batch_size` indices. Smaller "
+    "pools leave more padding, and every pool ends with a batch of its own that may be incomplete."
+)
+class PoolOfSamples(SortedPools):
+    def __iter__(self):
+        order = torch.randperm(len(self.lengths), generator=self.generator).tolist()
+        for start in range(0, len(order), self.pool):
+            pool = sorted(order[start : start + self.pool], key=lambda i: self.lengths[i])
+            batches = [pool[i : i + self.batch_size] for i in range(0, len(pool), self.batch_size)]
+            for number in torch.randperm(len(batches), generator=self.generator):
+                yield batches[number]
+
+
 def _lengths(count: int) -> list[int]:
     return [1 + (i * 37) % 101 for i in range(count)]
 
@@ -292,8 +362,9 @@ def no_order_of_length(answer):
 @exercise.probe
 def other_batches_in_another_epoch(answer):
     sampler = answer(_lengths(120), 4)
-    first, second = ({frozenset(batch) for batch in sampler} for _ in range(2))
-    return len(first & second) < 10
+    first, second = list(sampler), list(sampler)
+    common = {frozenset(batch) for batch in first} & {frozenset(batch) for batch in second}
+    return len(common) < 10, first == second
 
 
 @exercise.probe
@@ -312,3 +383,22 @@ def else_the_global_generator(answer):
         torch.manual_seed(seed)
         epochs.append(list(answer(_lengths(60), 4)))
     return epochs[0] == epochs[1], epochs[1] == epochs[2]
+
+
+@exercise.probe
+def no_waves_of_length(answer):
+    # In shuffled order two of three batches are longer, or shorter, than both neighbours; 0.4 is six deviations off.
+    lengths = _lengths(600)
+    longest = [max(lengths[i] for i in batch) for batch in answer(lengths, 6)]
+    triples = list(zip(longest, longest[1:], longest[2:]))
+    return sum((one < two) == (three < two) for one, two, three in triples) > 0.4 * len(triples)
+
+
+@exercise.probe
+def seeded_again_after_an_epoch(answer):
+    generator = torch.Generator()
+    sampler, epochs = answer(_lengths(60), 4, generator=generator), []
+    for _ in range(2):
+        generator.manual_seed(8)
+        epochs.append(list(sampler))
+    return epochs[0] == epochs[1]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course.checking import Exercise
+from course.checking.observation import leaves
 
 exercise = Exercise(
     "data.channel_statistics",
@@ -207,6 +210,15 @@ def one_less_than_the_count(batches):
     return mean, ((squares - count * mean**2) / (count - 1)).clamp(min=0).sqrt()
 
 
+@exercise.wrong(
+    "The batches go, but a copy of each stays in a list until the end. That takes as much memory as the batches "
+    "themselves, and more once they are converted. Keep three numbers for each channel."
+)
+def copies_collected(batches):
+    pixels = torch.cat([batch.transpose(0, 1).reshape(batch.shape[1], -1) for batch in batches], 1).double() / 255
+    return pixels.mean(1), pixels.std(1, correction=0)
+
+
 def _images(*shape: int, start: int = 0, step: int = 37) -> Tensor:
     return ((torch.arange(torch.Size(shape).numel()) * step + start) % 256).to(torch.uint8).reshape(shape)
 
@@ -274,3 +286,25 @@ def batches_alive_at_a_time(answer):
     answer(stream)
     # The last one is still bound to the loop's variable while the next is made.
     return stream.most <= 2
+
+
+class _Largest(TorchDispatchMode):
+    """Notes how many elements the largest tensor had that was made or viewed in the block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        made = (leaf.numel() for leaf in leaves((result,)) if isinstance(leaf, Tensor))
+        self.elements = max(self.elements, *made, 0)
+        return result
+
+
+@exercise.probe
+def nothing_grows_with_the_stream(answer):
+    # A batch has 36 numbers and the stream 2160; a histogram of both channels has 512.
+    with _Largest() as largest:
+        answer(_OneWalk([2] * 60))
+    return largest.elements < 1000

@@ -16,7 +16,7 @@ exercise = Exercise(
         0), and an int. Return four tensors:
 
         - `padded`, shape `(B, T, ...)`, the dtype of the sequences: each sequence, then `padding_value` up to the
-          longest length T of this batch;
+          longest length T of this batch, which is 0 if all are empty;
         - `mask`, bool, shape `(B, T)`: True where `padded` holds an element of a sequence;
         - `lengths`, int64, shape `(B,)`;
         - `labels`, int64, shape `(B,)`.
@@ -176,6 +176,57 @@ def padded_in_front(samples, padding_value=0):
     return flipped.flip(1), mask.flip(1), lengths, torch.tensor(labels)
 
 
+@exercise.wrong(
+    "`padding_value` is not used: the padding is always 0. A vocabulary may keep another number for padding, and "
+    "scores are padded with minus infinity."
+)
+def always_padded_with_zero(samples, padding_value=0):
+    sequences, labels = zip(*samples)
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
+    padded = pad_sequence(sequences, batch_first=True)
+    return padded, torch.arange(padded.shape[1]) < lengths[:, None], lengths, torch.tensor(labels)
+
+
+@exercise.wrong(
+    "The padding value is rounded to an integer. It may be any number that the dtype of the sequences can hold, such "
+    "as -0.5; new_full and pad_sequence take it as it is."
+)
+def padded_with_an_integer(samples, padding_value=0):
+    sequences, labels = zip(*samples)
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
+    padded = pad_sequence(sequences, batch_first=True, padding_value=int(padding_value))
+    return padded, torch.arange(padded.shape[1]) < lengths[:, None], lengths, torch.tensor(labels)
+
+
+@exercise.wrong(
+    "F.pad counts axes from the last one, so the place of the pair (0, n) depends on how many axes there are. This is "
+    "right for sequences of numbers and of vectors; elements with two axes are padded along the wrong one."
+)
+def padded_along_the_wrong_axis(samples, padding_value=0):
+    sequences, labels = zip(*samples)
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
+    longest = int(lengths.max())
+    rows = []
+    for sequence in sequences:
+        ends = (0, longest - len(sequence)) if sequence.ndim == 1 else (0, 0, 0, longest - len(sequence))
+        rows.append(torch.nn.functional.pad(sequence, ends, value=padding_value))
+    return torch.stack(rows), torch.arange(longest) < lengths[:, None], lengths, torch.tensor(labels)
+
+
+@exercise.wrong(
+    "A batch of empty sequences gets one column of padding. The longest length is 0 then, and the task asks for the "
+    "shape (B, 0)."
+)
+def at_least_one_column(samples, padding_value=0):
+    first, lengths = samples[0][0], torch.tensor([len(sequence) for sequence, _ in samples])
+    longest = max(1, int(lengths.max()))
+    padded = first.new_full((len(samples), longest, *first.shape[1:]), padding_value)
+    for row, (sequence, _) in enumerate(samples):
+        padded[row, : len(sequence)] = sequence
+    labels = torch.tensor([label for _, label in samples])
+    return padded, torch.arange(longest) < lengths[:, None], lengths, labels
+
+
 @exercise.probe
 def a_few_tokens():
     return ([(torch.tensor([7, 8]), 1), (torch.tensor([9]), 0)],)
@@ -216,3 +267,26 @@ def one_sample():
 @exercise.probe
 def as_many_samples_as_positions():
     return ([(torch.tensor([1, 2]), 0), (torch.tensor([3, 4, 5]), 1), (torch.tensor([6]), 1)],)
+
+
+@exercise.probe
+def a_padding_value_with_a_fraction():
+    return [(torch.tensor([0.5]), 1), (torch.tensor([1.0, -0.5, 2.0]), 0)], -0.5
+
+
+@exercise.probe
+def elements_with_two_axes():
+    values = torch.arange(1.0, 19.0)
+    return ([(values[:6].reshape(1, 3, 2), 1), (values[6:].reshape(2, 3, 2), 0)],)
+
+
+@exercise.probe
+def all_are_empty():
+    return ([(torch.tensor([]), 3), (torch.tensor([]), 1)],)
+
+
+@exercise.probe
+def the_list_stays_as_it_is(answer):
+    samples = [(torch.tensor([1, 2]), 0), (torch.tensor([3, 4, 5]), 1), (torch.tensor([6]), 2)]
+    answer(samples)
+    return [label for _, label in samples]

@@ -16,7 +16,7 @@ exercise = Exercise(
         dtype of `x`.
 
         - What stands behind the end of a sequence counts for nothing, whatever it is: also NaN, and it gets gradient 0.
-        - A sequence of length 0 has the mean 0.
+        - A NaN inside a sequence stays visible: the mean is NaN. A sequence of length 0 has the mean 0.
         - `x` and `lengths` stay as they are. No Python loop.
 
         Example: for `x = [[[1, 10], [3, 20], [9, 9]]]` and `lengths = [2]` the result is `[[2, 15]]`.
@@ -143,6 +143,25 @@ def one_by_one(x, lengths):
     return torch.stack(rows)
 
 
+@exercise.wrong(
+    "nan_to_num turns every NaN into 0, also one inside a sequence. What was broken before then looks like a number, "
+    "and nobody finds out. Only what stands behind the end is to be left out.",
+    fault="padding-leaks",
+)
+def every_nan_hidden(x, lengths):
+    real = torch.arange(x.shape[1]) < lengths[:, None]
+    return (x.nan_to_num(posinf=0.0, neginf=0.0) * real[..., None]).sum(1) / lengths.clamp(min=1)[:, None]
+
+
+@exercise.wrong(
+    "The NaN of an empty sequence, 0 / 0, is replaced at the end, and with it every NaN that comes from inside a "
+    "sequence. Keep the divisor above 0 instead."
+)
+def nan_replaced_at_the_end(x, lengths):
+    real = torch.arange(x.shape[1]) < lengths[:, None]
+    return (x.masked_fill(~real[..., None], 0).sum(1) / lengths[:, None]).nan_to_num(posinf=torch.inf)
+
+
 @exercise.probe
 def two_sequences():
     x = torch.tensor([[[1.0, 10.0], [3.0, 20.0], [9.0, 9.0]], [[2.0, 4.0], [6.0, 8.0], [1.0, 3.0]]])
@@ -182,3 +201,9 @@ def double_precision():
 @exercise.probe
 def nothing_is_padding():
     return torch.tensor([[[2.0, 3.0, 5.0]], [[7.0, 11.0, 13.0]]]), torch.tensor([1, 1])
+
+
+@exercise.probe
+def nan_inside_a_sequence():
+    x = torch.tensor([[[1.0, torch.nan], [3.0, 5.0], [9.0, 9.0]], [[2.0, 4.0], [torch.inf, 8.0], [1.0, 3.0]]])
+    return x, torch.tensor([2, 3])

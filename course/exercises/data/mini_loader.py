@@ -319,6 +319,33 @@ class Concatenated(_Basis):
         super().__init__(dataset, batch_size, shuffle, drop_last, collate_fn or collate)
 
 
+@exercise.wrong(
+    "The order is kept on the loader. A second loop draws another one while the first is still under way, and the rest "
+    "of the first epoch then follows the new order: some samples come twice, others not at all. Keep it in a local "
+    "variable of __iter__."
+)
+class OrderOnTheLoader(_Basis):
+    def __iter__(self):
+        self.current = self.order()
+        for number in range(len(self)):
+            indices = self.current[number * self.batch_size : (number + 1) * self.batch_size]
+            yield self.collate_fn([self.dataset[i] for i in indices])
+
+
+@exercise.wrong(
+    "Samples are remembered and not read again. A random augmentation is then drawn once for the whole training, and "
+    "the data must fit into memory. Read each sample in every epoch."
+)
+class SamplesRemembered(_Basis):
+    def __iter__(self):
+        self.known = getattr(self, "known", {})
+        order = self.order()
+        for number in range(len(self)):
+            indices = order[number * self.batch_size : (number + 1) * self.batch_size]
+            self.known.update({i: self.dataset[i] for i in indices if i not in self.known})
+            yield self.collate_fn([self.known[i] for i in indices])
+
+
 class _Counted:
     """Samples 0, 1, 2, ...; notes which were read."""
 
@@ -411,3 +438,21 @@ def dropped_under_shuffling(answer):
     loader = answer(_Counted(7), 3, shuffle=True, drop_last=True)
     batches = [batch.tolist() for batch in loader]
     return [len(batch) for batch in batches], len({i for batch in batches for i in batch})
+
+
+@exercise.probe
+def two_loops_under_shuffling(answer):
+    loader = answer(_Counted(30), 10, shuffle=True)
+    outer, inner = iter(loader), iter(loader)
+    first, second = next(outer).tolist(), next(inner).tolist()
+    for batches, seen in ((outer, first), (inner, second)):
+        for batch in batches:
+            seen.extend(batch.tolist())
+    return sorted(first), sorted(second)
+
+
+@exercise.probe
+def read_again_in_every_epoch(answer):
+    dataset = _Counted(4)
+    loader = answer(dataset, 2)
+    return [list(loader) for _ in range(2)], dataset.read

@@ -226,6 +226,23 @@ class WrittenBack(Dataset):
         return self.images[index].clone()
 
 
+@exercise.wrong(
+    "Every channel draws for itself. An image then has its red mirrored and its blue not, which no camera sees. One "
+    "draw decides about the whole image."
+)
+class EachChannelByItself(Dataset):
+    def __init__(self, images, p=0.5):
+        self.images, self.p = images, p
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        image = self.images[index]
+        flip = torch.rand(len(image), 1, 1) < self.p
+        return torch.where(flip, image.flip(-1), image)
+
+
 def _arrows(count: int = 3) -> Tensor:
     """Images whose left, right, top and bottom can be told apart."""
     return torch.arange(count * 12).reshape(count, 1, 3, 4)
@@ -307,3 +324,11 @@ def a_worker_can_read_it(answer):
     mine = copied(answer(_arrows(), 1.0))
     with as_worker(mine, 1):
         return mine[2]
+
+
+@exercise.probe
+def all_channels_together(answer):
+    images = torch.arange(72).reshape(2, 4, 3, 3)
+    dataset = answer(images, 0.5)
+    seen = [(dataset[i % 2], images[i % 2]) for i in range(40)]
+    return all(torch.equal(read, image) or torch.equal(read, image.flip(-1)) for read, image in seen)

@@ -264,6 +264,68 @@ class SeeksByRecord(Dataset):
         return {**self.__dict__, "files": {}}
 
 
+@exercise.wrong(
+    "The file is opened in __init__, in the process that makes the dataset, though perhaps only workers will read. The "
+    "task says that a process opens it at its first sample."
+)
+class OpenedBeforeItIsNeeded(OpenedByProcess):
+    def __init__(self, path, size):
+        super().__init__(path, size)
+        self.files[os.getpid()] = open(path, "rb")
+
+
+@exercise.wrong(
+    "The files are kept by the worker's number, and the main process takes number 0. Worker 0 then finds the file that "
+    "the main process opened, and both share its position. The main process needs a name that no worker has.",
+    fault="shared-file-handle",
+)
+class MainProcessAsWorkerZero(OpenedByProcess):
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):
+            raise IndexError("outside")
+        worker = get_worker_info()
+        number = worker.id if worker else 0
+        if number not in self.files:
+            self.files[number] = open(self.path, "rb")
+        self.files[number].seek(index * self.size)
+        return self.files[number].read(self.size)
+
+
+@exercise.wrong(
+    "The position is remembered, and the seek left out where the next record follows. But a worker has a new file, "
+    "which stands at its start, while what was remembered came along from the main process. Go to the record every "
+    "time; it costs nothing."
+)
+class SeeksWhenNeeded(OpenedByProcess):
+    follows = 0
+
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):
+            raise IndexError("outside")
+        if os.getpid() not in self.files:
+            self.files[os.getpid()] = open(self.path, "rb")
+        file = self.files[os.getpid()]
+        if index != self.follows:
+            file.seek(index * self.size)
+        self.follows = index + 1
+        return file.read(self.size)
+
+
+@exercise.wrong(
+    "Each sample reads the file from its start, up to the record or to the end, and throws the rest away. The file may "
+    "be larger than memory: go to the record and read its bytes only."
+)
+class ReadsMoreThanTheRecord(OpenedByProcess):
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):
+            raise IndexError("outside")
+        if os.getpid() not in self.files:
+            self.files[os.getpid()] = open(self.path, "rb")
+        file = self.files[os.getpid()]
+        file.seek(0)
+        return file.read()[index * self.size : (index + 1) * self.size]
+
+
 @contextmanager
 def _file(records: int = 6, size: int = 3) -> Iterator[str]:
     """A file of records like b"aaa", b"bbb", ...; nobody minds that a dataset still has it open at the end."""
@@ -391,3 +453,54 @@ def two_forked_workers(answer):
 @exercise.probe
 def two_forked_workers_after_a_look(answer):
     return _interleaved(answer, after_a_look=True)
+
+
+@exercise.probe
+def opened_at_the_first_sample(answer):
+    with _file() as path, OpenedFiles(path).watched() as files:
+        dataset = answer(path, 3)
+        return files.still_open(), dataset[2]
+
+
+@exercise.probe
+def no_more_than_the_record_is_read(answer):
+    with _file(200) as path, OpenedFiles(path).watched() as files:
+        record = answer(path, 3)[150]
+        return record, files.bytes_read < 30
+
+
+@exercise.probe
+def bytes_of_any_value(answer):
+    with _file() as path:
+        Path(path).write_bytes(b" \r\n\x00\xff\x1a\n\n\n\xc3\x28 ")
+        dataset = answer(path, 3)
+        return [dataset[i] for i in range(4)]
+
+
+@exercise.probe
+def a_worker_goes_on_where_the_main_process_stopped(answer):
+    with _file() as path:
+        dataset = answer(path, 3)
+        dataset[1]
+        mine = forked(dataset)
+        with as_worker(mine, 0):
+            records = [mine[2], mine[3]]
+        return records, pickle.loads(_pickled(dataset))[2]
+
+
+@exercise.probe
+def the_main_process_reads_while_a_worker_does(answer):
+    with _file() as path, OpenedFiles(path).watched() as files:
+        dataset = answer(path, 3)
+        dataset[5]
+        mine, taken = forked(dataset), []
+
+        def worker() -> None:
+            with as_worker(mine, 0):
+                taken.append(mine[2])
+
+        files.after_seek = worker
+        record = dataset[4]
+        if not taken:  # the answer needs no position that could be moved
+            worker()
+        return record, taken[0]

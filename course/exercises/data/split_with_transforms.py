@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset, Subset, random_split
 
@@ -23,7 +24,7 @@ exercise = Exercise(
         - No sample is in both parts, none is lost.
         - The seed alone decides which sample goes where. Whatever random numbers were drawn before makes no difference,
           and the global generators are left as they are.
-        - A transform is called when a sample is read, each time anew.
+        - Splitting reads no sample. A transform is called when a sample is read, each time anew.
 
         The class `Transformed(dataset, transform)` from the cell above is at hand.
         """,
@@ -104,8 +105,9 @@ def two_random_splits(dataset, n_validation, train_transform, validation_transfo
 
 
 @exercise.wrong(
-    "The first samples become the validation part. Many datasets are sorted by class, and then validation knows only "
-    "the first classes and training only the others. Draw the samples at random.",
+    "The samples of the validation part stand next to each other in the dataset, its first or its last ones. Many "
+    "datasets are sorted by class, and then validation knows only some of the classes and training only the others. "
+    "Draw the samples at random.",
     fault="unshuffled-classes",
 )
 def the_first_ones(dataset, n_validation, train_transform, validation_transform, seed=0):
@@ -154,6 +156,48 @@ def sizes_swapped(dataset, n_validation, train_transform, validation_transform, 
     return Transformed(train, train_transform), Transformed(validation, validation_transform)
 
 
+@exercise.wrong(
+    "`seed` is not used: every seed gives the same split. Whoever wants to know how much a score depends on the split "
+    "tries some seeds, and sees no difference."
+)
+def always_the_same_split(dataset, n_validation, train_transform, validation_transform, seed=0):
+    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0)).tolist()
+    train, validation = Subset(dataset, order[n_validation:]), Subset(dataset, order[:n_validation])
+    return Transformed(train, train_transform), Transformed(validation, validation_transform)
+
+
+@exercise.wrong(
+    "NumPy's global generator is seeded for the split. What draws from it afterwards, an augmentation for example, is "
+    "then decided here. np.random.default_rng(seed) is a generator of your own."
+)
+def global_seed_of_numpy(dataset, n_validation, train_transform, validation_transform, seed=0):
+    np.random.seed(seed)
+    order = np.random.permutation(len(dataset)).tolist()
+    train, validation = Subset(dataset, order[n_validation:]), Subset(dataset, order[:n_validation])
+    return Transformed(train, train_transform), Transformed(validation, validation_transform)
+
+
+@exercise.wrong(
+    "All samples are read in order to split them. The data must fit into memory, and what the dataset draws at random "
+    "when it is read is drawn once and for all. Split the indices."
+)
+def read_while_splitting(dataset, n_validation, train_transform, validation_transform, seed=0):
+    samples = [dataset[i] for i in range(len(dataset))]
+    sizes = [len(samples) - n_validation, n_validation]
+    train, validation = random_split(samples, sizes, generator=torch.Generator().manual_seed(seed))
+    return Transformed(train, train_transform), Transformed(validation, validation_transform)
+
+
+@exercise.wrong(
+    "With `n_validation` 0 everything lands in the validation part: order[-0:] is order[0:], the whole list. Cut at a "
+    "position that is counted from the front."
+)
+def cut_from_the_end(dataset, n_validation, train_transform, validation_transform, seed=0):
+    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(seed)).tolist()
+    train, validation = Subset(dataset, order[:-n_validation]), Subset(dataset, order[-n_validation:])
+    return Transformed(train, train_transform), Transformed(validation, validation_transform)
+
+
 def _pairs(count: int) -> list[tuple[int, int]]:
     return [(i, i * i) for i in range(count)]
 
@@ -183,10 +227,11 @@ def each_part_has_its_transform(answer):
 
 @exercise.probe
 def drawn_at_random(answer):
-    # 20 of 200 at random: the chance that none or all come from one half is below one in 100,000.
+    # 20 of 200 at random: the chance that none or all come from one half is below one in 100,000, and two are
+    # neighbours in about two places, where of 20 in a row there are 19. Their order is left to the answer.
     _, validation = _members(answer, 200, 20, 4)
-    ascending = validation == sorted(validation)
-    return ascending, 0 < sum(x < 100 for x in validation) < 20
+    neighbours = sum((x + 1) % 200 in validation for x in validation)
+    return neighbours < 10, 0 < sum(x < 100 for x in validation) < 20
 
 
 @exercise.probe
@@ -208,9 +253,13 @@ def the_seed_is_zero_unless_given(answer):
 def global_generators_are_left_alone(answer):
     torch.manual_seed(11)
     random.seed(11)
-    before = torch.get_rng_state().clone(), random.getstate()
+    np.random.seed(11)
+    wanted = torch.rand(1).item(), random.random(), np.random.rand()
+    torch.manual_seed(11)
+    random.seed(11)
+    np.random.seed(11)
     _members(answer, 30, 10, 2)
-    return torch.equal(before[0], torch.get_rng_state()), before[1] == random.getstate()
+    return [mine == theirs for mine, theirs in zip(wanted, (torch.rand(1).item(), random.random(), np.random.rand()))]
 
 
 @exercise.probe
@@ -231,3 +280,27 @@ def transforms_run_when_read(answer):
 def nothing_to_validate(answer):
     train, validation = _members(answer, 5, 0)
     return sorted(train), validation
+
+
+class _Counted(Dataset):
+    """Pairs; notes how often one was read."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def __len__(self) -> int:
+        return 9
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        self.reads += 1
+        return index, index
+
+
+@exercise.probe
+def splitting_reads_no_sample(answer):
+    dataset = _Counted()
+    train, _ = answer(dataset, 3, int, int)
+    before = dataset.reads
+    train[0]
+    train[0]
+    return before, dataset.reads

@@ -19,8 +19,9 @@ exercise = Exercise(
         `token_loss(logits, targets, lengths)` returns the mean cross-entropy of the real positions of the batch, shape
         `()`. Every real position weighs the same, in short sequences as in long ones. At least one position is real.
 
-        - Padded positions count for nothing, and their logits get gradient 0. Their targets are some valid class, which
-          occurs as a real class too.
+        - Padded positions count for nothing: the loss is the same whatever their logits are, also NaN, and finite ones
+          get gradient 0. Their targets are some valid class, which occurs as a real class too.
+        - The model may be very sure: scores that lie hundreds apart give a finite loss and the right gradient.
         - `targets` stays as it is.
         """,
     hints=(
@@ -134,6 +135,36 @@ def summed(logits, targets, lengths):
     return F.cross_entropy(logits[real], targets[real], reduction="sum")
 
 
+@exercise.wrong(
+    "The losses are multiplied by the mask, and NaN * 0 is NaN: one padded position whose scores are not finite spoils "
+    "the loss of the whole batch. Choose the real positions instead.",
+    fault="padding-leaks",
+)
+def losses_times_the_mask(logits, targets, lengths):
+    real = torch.arange(targets.shape[1]) < lengths[:, None]
+    losses = F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
+    return (losses * real).sum() / real.sum()
+
+
+@exercise.wrong(
+    "Softmax first, then its logarithm: where the model is sure, a probability comes out as exactly 0 and its "
+    "logarithm as minus infinity. cross_entropy and log_softmax take both steps at once, which stays finite.",
+    fault="log-of-zero",
+)
+def logarithm_of_softmax(logits, targets, lengths):
+    real = torch.arange(targets.shape[1]) < lengths[:, None]
+    return F.nll_loss(logits[real].softmax(-1).log(), targets[real])
+
+
+@exercise.wrong(
+    "A small number under the logarithm keeps the loss finite, but it also keeps it below about 20 and stops the "
+    "gradient where the model is most wrong. cross_entropy needs no such help."
+)
+def logarithm_with_a_floor(logits, targets, lengths):
+    real = torch.arange(targets.shape[1]) < lengths[:, None]
+    return F.nll_loss((logits[real].softmax(-1) + 1e-9).log(), targets[real])
+
+
 def _scores(*shape: int) -> Tensor:
     return torch.linspace(-2, 3, torch.Size(shape).numel()).reshape(shape).mul(7).sin().mul(3)
 
@@ -172,3 +203,17 @@ def as_many_classes_as_positions():
 @exercise.probe
 def nothing_is_padding():
     return _scores(1, 2, 4), torch.tensor([[3, 0]]), torch.tensor([2])
+
+
+@exercise.probe
+def padded_scores_that_are_not_numbers():
+    logits = _scores(2, 3, 2)
+    logits[0, 2] = torch.nan
+    logits[1, 1, 0], logits[1, 2, 1] = torch.inf, -torch.inf
+    return logits, torch.tensor([[0, 1, 1], [1, 1, 0]]), torch.tensor([2, 1])
+
+
+@exercise.probe
+def scores_of_a_sure_model():
+    logits = torch.tensor([[[300.0, 0.0, -300.0], [0.0, 250.0, 0.0], [9.0, 0.0, 0.0]]], requires_grad=True)
+    return logits, torch.tensor([[2, 1, 0]]), torch.tensor([2])

@@ -233,6 +233,16 @@ class TransformedTarget(Dataset):
         return self.transform(self.series[index:end].clone()), self.transform(self.series[end].clone())
 
 
+@exercise.wrong(
+    "The number goes through Python and comes back as float32, whatever dtype the series has. Window and number then "
+    "differ in dtype, and digits are lost. Index the series, and copy what comes out."
+)
+class NumberMadeAnew(CopiedSlices):
+    def __getitem__(self, index):
+        window, target = super().__getitem__(index)
+        return window, torch.tensor(target.item())
+
+
 SERIES = (3.0, 1.0, 4.0, 1.5, 9.0, 2.0, 6.0)
 
 
@@ -301,3 +311,8 @@ def transform_at_each_access(answer):
 @exercise.probe
 def batches_of_a_loader(answer):
     return list(DataLoader(answer(torch.arange(8), 3), batch_size=2))
+
+
+@exercise.probe
+def double_precision(answer):
+    return answer(torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), 1)[1]

@@ -141,11 +141,114 @@ def without_a_batch_axis(features, shape):
         return trial(torch.zeros(shape)).numel()
 
 
+@exercise.wrong(
+    "The modes of the direct children are put back with train(), and train() goes on to everything below: a layer "
+    "deep inside that was in evaluation mode by itself is in training mode now."
+)
+def modes_of_the_children(features, shape):
+    modes = [(child, child.training) for child in features.children()]
+    was_training = features.training
+    features.eval()
+    with torch.no_grad():
+        size = features(torch.zeros(1, *shape)).numel()
+    features.train(was_training)
+    for child, mode in modes:
+        child.train(mode)
+    return size
+
+
+@exercise.wrong(
+    "The trial run is in training mode, and state_dict() is put back after it. Buffers that are not persistent are not "
+    "in there: they keep what the run has written. Run in evaluation mode, or on a copy.",
+    fault="eval-mode-missing",
+)
+def state_put_back(features, shape):
+    state = copy.deepcopy(features.state_dict())
+    with torch.no_grad():
+        size = features(torch.zeros(2, *shape))[0].numel()
+    features.load_state_dict(state)
+    return size
+
+
+@exercise.wrong(
+    "Only layers of a few classes are put into evaluation mode. There are others that behave differently in training, "
+    "BatchNorm1d behind a Flatten for example. eval() on the whole module reaches all of them."
+)
+def some_layers_in_evaluation(features, shape):
+    layers = [m for m in features.modules() if isinstance(m, (nn.BatchNorm2d, nn.Dropout)) and m.training]
+    for layer in layers:
+        layer.eval()
+    with torch.no_grad():
+        size = features(torch.zeros(1, *shape)).numel()
+    for layer in layers:
+        layer.train()
+    return size
+
+
+@exercise.wrong(
+    "The children are run in a row, as nn.Sequential does. Other modules have a forward of their own, which may use "
+    "their layers in another order, or twice. Call the module."
+)
+def children_in_a_row(features, shape):
+    image = torch.zeros(1, *shape)
+    with torch.no_grad():
+        for layer in copy.deepcopy(features).eval().children():
+            image = layer(image)
+    return image.numel()
+
+
+@exercise.wrong(
+    "Height and width have changed places. With square kernels and strides nobody would notice; a kernel of 3 x 1 "
+    "tells them apart. The shape is (C, H, W)."
+)
+def height_and_width_exchanged(features, shape):
+    channels, height, width = shape
+    with torch.no_grad():
+        return copy.deepcopy(features).eval()(torch.zeros(1, channels, width, height)).numel()
+
+
+@exercise.wrong(
+    "set_grad_enabled(False) stays in force after the call: whatever is computed next has no graph, and the next "
+    "backward fails. As a with statement, or torch.no_grad(), it ends by itself.",
+    fault="graph-cut",
+)
+def recording_left_off(features, shape):
+    torch.set_grad_enabled(False)
+    return copy.deepcopy(features).eval()(torch.zeros(1, *shape)).numel()
+
+
+class CallCounter(nn.Module):
+    """Counts its calls in training mode, in a buffer that is not saved."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()), persistent=False)
+
+    def forward(self, x):
+        if self.training:
+            self.calls += 1
+        return x
+
+
+class HalvedTwice(nn.Module):
+    """Uses its pooling before and after its convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(2, 3, 1)
+        self.pooling = nn.MaxPool2d(2)
+
+    def forward(self, x):
+        return self.pooling(self.convolution(self.pooling(x)))
+
+
 def outcome(answer, features, shape):
     """The size, and everything about the module that could have changed."""
     size = answer(features, shape)
     return {
         "size": size,
+        "operations are recorded after the call": torch.is_grad_enabled(),
+        "buffers": dict(features.named_buffers()),
         "modes": [module.training for module in features.modules()],
         "state": dict(features.state_dict()),
         "gradients": [parameter.grad for parameter in features.parameters()],
@@ -192,6 +295,33 @@ def modes_of_their_own(answer):
     features = nn.Sequential(*convolutions(1, 2), nn.BatchNorm2d(2), nn.Dropout(0.5))
     features[2].eval()
     return outcome(answer, features, (1, 5, 5))
+
+
+@exercise.probe
+def modes_deep_inside(answer):
+    inner = nn.Sequential(nn.BatchNorm2d(2), nn.Dropout(0.5))
+    inner[0].eval()
+    return outcome(answer, nn.Sequential(*convolutions(1, 2), inner), (1, 6, 5))
+
+
+@exercise.probe
+def a_buffer_that_is_not_saved(answer):
+    return outcome(answer, nn.Sequential(CallCounter(), *convolutions(1, 2)), (1, 5, 6))
+
+
+@exercise.probe
+def batch_norm_behind_flatten(answer):
+    return outcome(answer, nn.Sequential(nn.MaxPool2d(2), nn.Flatten(), nn.BatchNorm1d(8)), (2, 4, 4))
+
+
+@exercise.probe
+def a_forward_of_its_own(answer):
+    return outcome(answer, HalvedTwice(), (2, 12, 8))["size"]
+
+
+@exercise.probe
+def kernel_that_is_not_square(answer):
+    return outcome(answer, nn.Sequential(nn.Conv2d(1, 2, (3, 1), stride=(1, 2))), (1, 9, 5))["size"]
 
 
 @exercise.probe

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -17,7 +19,8 @@ exercise = Exercise(
 
         - No parameter of the backbone is trainable; those of the head stay as they are.
         - The backbone always behaves as in evaluation: no dropout, and the running statistics of BatchNorm never
-          change. That holds from the beginning, after `model.train()`, and after `model.eval()`.
+          change. `training` of each of its modules is False from the beginning, after `model.train()`, and after
+          `model.eval()`.
         - The head, and the model itself, follow `train` and `eval` as usual. Both methods return the model, as they
           do for every module.
         """,
@@ -263,6 +266,36 @@ class CorrectedInForward(_Chain):
         return self.head(self.backbone(x))
 
 
+@exercise.wrong(
+    "eval() in __init__ is called on the whole model, which therefore starts in evaluation mode, head included. A new "
+    "module is in training mode; whoever fine-tunes without a call of train() would train without the head's dropout."
+)
+class StartsInEvaluation(_Chain):
+    def __init__(self, backbone, head):
+        super().__init__(backbone, head)
+        self.backbone.requires_grad_(False)
+        self.eval()
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.backbone.eval()
+        return self
+
+
+@exercise.wrong(
+    "The model keeps a copy of the backbone. It takes the memory twice, and what is loaded into the backbone later "
+    "does not reach the model. The task asks for the two modules themselves."
+)
+class CopiesTheBackbone(_Chain):
+    def __init__(self, backbone, head):
+        super().__init__(copy.deepcopy(backbone).requires_grad_(False).eval(), head)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.backbone.eval()
+        return self
+
+
 def parts():
     """A backbone with BatchNorm and dropout, and a head with a layer that is frozen already."""
     torch.manual_seed(0)
@@ -290,7 +323,14 @@ def names_of_the_state(answer):
 
 @exercise.probe
 def modes_at_the_beginning(answer):
-    return modes(answer(*parts()))[2]
+    return modes(answer(*parts()))
+
+
+@exercise.probe
+def the_two_modules_themselves(answer):
+    backbone, head = parts()
+    model = answer(backbone, head)
+    return model.backbone is backbone, model.head is head
 
 
 @exercise.probe

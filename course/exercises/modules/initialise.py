@@ -19,10 +19,10 @@ exercise = Exercise(
 
         - `nn.Linear` and `nn.Conv2d`: the weights are drawn from a normal distribution with mean 0 and variance
           2 / fan_in (Kaiming, for ReLU), the biases are 0. fan_in is the number of inputs that one output sums over.
-          A layer may have no bias.
+          A layer may have no bias. Groups count: an output of a grouped convolution sums over its group only.
         - `nn.Embedding`: normal with mean 0 and standard deviation 0.02.
-        - `nn.BatchNorm2d` and `nn.LayerNorm`: scale 1 and shift 0.
-        - All other parameters, and all buffers, stay as they are.
+        - `nn.BatchNorm2d` and `nn.LayerNorm`: scale 1 and shift 0, where they have them.
+        - All other parameters, and all buffers, stay as they are. So do dtypes, and the mode of the model.
 
         The parameters remain the same objects, trainable or not, so that an optimizer made before keeps working.
         """,
@@ -53,8 +53,10 @@ def by_apply(model):
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=0.02)
         elif isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
-            nn.init.ones_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.weight is not None:
+                nn.init.ones_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
     return model.apply(rule)
 
@@ -72,8 +74,9 @@ def by_hand(model):
                 case nn.Embedding():
                     module.weight.normal_().mul_(0.02)
                 case nn.BatchNorm2d() | nn.LayerNorm():
-                    module.weight.fill_(1.0)
-                    module.bias.fill_(0.0)
+                    for parameter, value in ((module.weight, 1.0), (module.bias, 0.0)):
+                        if parameter is not None:
+                            parameter.fill_(value)
     return model
 
 
@@ -84,7 +87,7 @@ def by_a_table(model):
             nn.init.normal_(module.weight, 0.0, (2 / module.weight.flatten(1).shape[1]) ** 0.5)
         if type(module) is nn.Embedding:
             nn.init.normal_(module.weight, 0.0, 0.02)
-        if type(module) in (nn.BatchNorm2d, nn.LayerNorm):
+        if type(module) in (nn.BatchNorm2d, nn.LayerNorm) and module.weight is not None:
             nn.init.constant_(module.weight, 1)
         if type(module) in (nn.Linear, nn.Conv2d, nn.BatchNorm2d, nn.LayerNorm) and module.bias is not None:
             nn.init.constant_(module.bias, 0)
@@ -95,9 +98,9 @@ def _rest(module: nn.Module) -> None:
     """The parts of the rule that a wrong answer gets right."""
     if isinstance(module, nn.Embedding):
         nn.init.normal_(module.weight, 0.0, 0.02)
-    if isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
+    if isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)) and module.weight is not None:
         nn.init.constant_(module.weight, 1.0)
-    if getattr(module, "bias", None) is not None and not isinstance(module, Gate):
+    if isinstance(module, (nn.Linear, nn.Conv2d, nn.BatchNorm2d, nn.LayerNorm)) and module.bias is not None:
         nn.init.constant_(module.bias, 0.0)
 
 
@@ -236,6 +239,93 @@ def by_the_number_of_axes(model):
     return model
 
 
+@exercise.wrong(
+    "The fan-in counts all input channels of a convolution. With groups, an output sums over the channels of its group "
+    "alone, and the weight has axes for no others: the weights are drawn too small."
+)
+def groups_not_counted(model):
+    def rule(module):
+        _rest(module)
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, 0.0, (2 / module.in_features) ** 0.5)
+        if isinstance(module, nn.Conv2d):
+            fan_in = module.in_channels * module.kernel_size[0] * module.kernel_size[1]
+            nn.init.normal_(module.weight, 0.0, (2 / fan_in) ** 0.5)
+
+    return model.apply(rule)
+
+
+@exercise.wrong(
+    "Every kind of convolution and norm is set, also those that the task does not name: BatchNorm1d, GroupNorm, Conv1d "
+    "or ConvTranspose2d. Their parameters are to stay as they are."
+)
+def related_classes_too(model):
+    related = (nn.BatchNorm1d, nn.GroupNorm)
+
+    def rule(module):
+        _rest(module)
+        _kaiming(module)
+        if isinstance(module, (nn.Conv1d, nn.ConvTranspose2d)):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+        if isinstance(module, related):
+            nn.init.constant_(module.weight, 1.0)
+        if isinstance(module, (nn.Conv1d, nn.ConvTranspose2d, *related)):
+            nn.init.constant_(module.bias, 0.0)
+
+    return model.apply(rule)
+
+
+@exercise.wrong(
+    "Frozen parameters are passed over. Frozen or not says who trains them later, not how they start: the task asks "
+    "for all parameters of the named classes."
+)
+def trainable_ones_only(model):
+    def rule(module):
+        if all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
+            _rest(module)
+            _kaiming(module)
+
+    return model.apply(rule)
+
+
+@exercise.wrong(
+    "The generator is seeded anew for each layer, so layers of one shape get the same weights, number by number. Seed "
+    "once per program, outside of this function."
+)
+def seeded_for_each_layer(model):
+    def rule(module):
+        torch.manual_seed(0)
+        _rest(module)
+        _kaiming(module)
+
+    return model.apply(rule)
+
+
+@exercise.wrong(
+    "The generator is seeded inside of the function: every call draws the same weights, and a second model is a copy "
+    "of the first. Whoever wants that seeds before the call."
+)
+def seeded_in_each_call(model):
+    torch.manual_seed(0)
+    return model.apply(lambda module: (_rest(module), _kaiming(module)))
+
+
+@exercise.wrong(
+    "A norm made with affine=False, or a LayerNorm with bias=False, has None in the place of its parameters, and None "
+    "cannot be filled. Look before you touch them."
+)
+def every_norm_has_parameters(model):
+    def rule(module):
+        _kaiming(module)
+        if isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
+            nn.init.constant_(module.weight, 1.0)
+            nn.init.constant_(module.bias, 0.0)
+        else:
+            _rest(module)
+
+    return model.apply(rule)
+
+
 class Gate(nn.Module):
     """A module that the rules do not name, with parameters called weight and bias."""
 
@@ -296,7 +386,7 @@ def norms_and_their_buffers(answer):
     for start, tensor in enumerate(model.state_dict().values()):
         tensor.copy_(10 * numbers(*tensor.shape, start=float(start)))
     answer(model)
-    return dict(model.state_dict())
+    return dict(model.state_dict()), model.training
 
 
 @exercise.probe
@@ -304,6 +394,46 @@ def what_the_rules_do_not_name(answer):
     model = nn.Sequential(nn.PReLU(init=0.7), Gate())
     answer(model)
     return list(model.parameters())
+
+
+@exercise.probe
+def related_classes(answer):
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.GroupNorm(1, 2), nn.Conv1d(2, 2, 1), nn.ConvTranspose2d(2, 2, 1))
+    for parameter in model.parameters():
+        nn.init.constant_(parameter, 0.25)
+    answer(model.eval())
+    return list(model.parameters()), [module.training for module in model.modules()]
+
+
+@exercise.probe
+def norms_without_parameters(answer):
+    model = nn.Sequential(nn.BatchNorm2d(3, affine=False), nn.LayerNorm(4, bias=False))
+    nn.init.constant_(model[1].weight, 7.0)
+    answer(model)
+    return list(model.parameters())
+
+
+@exercise.probe
+def grouped_convolution(answer):
+    layer = nn.Conv2d(32, 64, 3, groups=8)
+    answer(layer)
+    return drawn(layer.weight, (2 / 36) ** 0.5), layer.bias
+
+
+@exercise.probe
+def frozen_layer_in_float64(answer):
+    layer = nn.Linear(100, 200, dtype=torch.float64).requires_grad_(False)
+    answer(layer)
+    return drawn(layer.weight, 0.02**0.5), layer.bias, layer.weight.requires_grad
+
+
+@exercise.probe
+def two_layers_and_two_models(answer):
+    first, second = (answer(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))) for _ in range(2))
+    return {
+        "layers differ": not torch.equal(first[0].weight, first[1].weight),
+        "models differ": not torch.equal(first[0].weight, second[0].weight),
+    }
 
 
 @exercise.probe

@@ -19,7 +19,8 @@ exercise = Exercise(
         - Each tensor holds the values that the layer returned, also where a later layer writes over them in place.
         - It belongs to the graph: gradients flow back from it to `x` and to the weights.
         - The model computes what it always computes, and afterwards carries no hook of yours, even when the run ends
-          in an error (which is not caught). Its mode stays, and its own hooks run, too.
+          in an error (which is not caught). Its mode stays, and its own hooks run, too, and stay. A layer that two
+          names lead to is found by either. `x` stays as it is.
         """,
     hints=(
         "register_forward_hook takes a function of (module, args, output) and returns a handle. What does PyTorch do "
@@ -54,7 +55,7 @@ def by_forward_hook(model, name, x):
 @exercise.alternative
 def by_a_handle_as_context(model, name, x):
     found = []
-    layer = dict(model.named_modules())[name]
+    layer = dict(model.named_modules(remove_duplicate=False))[name]
     with layer.register_forward_hook(lambda *call: found.append(call[-1] * 1)):
         model(x)
     return found
@@ -194,6 +195,78 @@ def switched_to_eval(model, name, x):
     return kept
 
 
+@exercise.wrong(
+    "named_modules() gives each module once, under its first name. A layer that is registered under two names is not "
+    "found by the second. get_submodule() follows the dots instead of looking through a list."
+)
+def first_names_only(model, name, x):
+    kept = []
+    layer = dict(model.named_modules())[name]
+    with layer.register_forward_hook(lambda module, args, output: kept.append(output.clone())):
+        model(x)
+    return kept
+
+
+@exercise.wrong(
+    "All hooks of the layer are thrown away at the end, also those that somebody else had put there. The handle that "
+    "registering returns takes off one hook, yours."
+)
+def all_hooks_cleared(model, name, x):
+    kept = []
+    layer = model.get_submodule(name)
+    layer.register_forward_hook(lambda module, args, output: kept.append(output.clone()))
+    try:
+        model(x)
+    finally:
+        layer._forward_hooks.clear()
+    return kept
+
+
+@exercise.wrong(
+    "The hook returns a detached tensor, and what a hook returns replaces the output: the model's numbers are the "
+    "same, but its graph is cut at this layer, and nothing before it learns.",
+    fault="graph-cut",
+)
+def graph_of_the_model_cut(model, name, x):
+    kept = []
+
+    def keep(module, args, output):
+        kept.append(output.clone())
+        return output.detach()
+
+    with model.get_submodule(name).register_forward_hook(keep):
+        model(x)
+    return kept
+
+
+@exercise.wrong(
+    "Every layer whose name ends like the one asked for is observed, so `1` also brings the outputs of `0.1`. A dotted "
+    "name leads to one layer."
+)
+def names_that_end_so(model, name, x):
+    kept, handles = [], []
+    for found, layer in model.named_modules():
+        if found.endswith(name):
+            handles.append(layer.register_forward_hook(lambda module, args, output: kept.append(output.clone())))
+    try:
+        model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return kept
+
+
+@exercise.wrong(
+    "x was made to require gradients, and stays so after the call. Gradients flow to x if the caller asked for them; "
+    "those of the weights need nothing of the kind."
+)
+def x_made_to_require_gradients(model, name, x):
+    kept = []
+    with model.get_submodule(name).register_forward_hook(lambda module, args, output: kept.append(output.clone())):
+        model(x.requires_grad_())
+    return kept
+
+
 class Network(nn.Module):
     """Two blocks, a layer that is used twice, one that is never used, and an in-place ReLU."""
 
@@ -271,15 +344,18 @@ def gradients_from_the_features(answer):
 def hooks_after_a_failed_run(answer):
     """The model refuses to go on after its blocks; then its hooks, and those that are on all modules, are counted."""
 
+    class Refused(Exception):
+        pass
+
     def refuse(module, args):
-        raise ValueError("no")
+        raise Refused("no")
 
     model = Network()
     model.norm.register_forward_pre_hook(refuse)
     try:
         answer(model, "blocks.0", numbers(4, 3))
         ending = "no error"
-    except ValueError as error:
+    except Refused as error:
         ending = str(error)
     return ending, hook_count(model), len(nn.modules.module._global_forward_hooks)
 
@@ -289,4 +365,34 @@ def images_given_are_left_alone(answer):
     x = numbers(2, 3)
     layers = nn.Sequential(nn.Identity(), nn.Linear(3, 2))
     found = answer(layers, "0", x)
-    return found, x
+    return found, x, x.requires_grad
+
+
+@exercise.probe
+def a_layer_with_two_names(answer):
+    first = nn.Linear(3, 3)
+    nn.init.constant_(first.weight, 0.5)
+    nn.init.constant_(first.bias, -0.25)
+    return answer(nn.Sequential(first, nn.Tanh(), first), "2", numbers(2, 3))
+
+
+@exercise.probe
+def names_of_one_ending(answer):
+    return answer(nn.Sequential(nn.Sequential(nn.Tanh(), nn.Sigmoid()), nn.ReLU()), "1", numbers(2, 3))
+
+
+@exercise.probe
+def a_hook_of_the_layer_itself(answer):
+    model, heard = Network(), []
+    model.norm.register_forward_hook(lambda module, args, output: heard.append(tuple(output.shape)))
+    answer(model, "norm", numbers(4, 3))
+    return heard, hook_count(model)
+
+
+@exercise.probe
+def gradients_of_the_model_meanwhile(answer):
+    model, given = Network(), []
+    model.register_forward_hook(lambda module, args, output: given.append(output))
+    answer(model, "norm", numbers(4, 3))
+    given[0].square().sum().backward()
+    return model.blocks[0][0].weight.grad

@@ -21,8 +21,9 @@ exercise = Exercise(
         - **Assignment** `self.x = value` registers a `nn.Parameter` as parameter and a `MiniModule` as submodule.
           Anything else becomes an ordinary attribute; lists are not looked into. A Parameter or MiniModule takes the
           name over from whatever had it. A tensor assigned to the name of a buffer replaces that buffer. Anything
-          else assigned to the name of a parameter or submodule raises `TypeError`. Assigning a Parameter or
-          MiniModule before `MiniModule.__init__` has run raises `AttributeError`.
+          else assigned to the name of a parameter, buffer or submodule raises `TypeError` (what becomes of None is
+          left open). Assigning a Parameter or MiniModule before `MiniModule.__init__` has run raises
+          `AttributeError`.
         - **Reading** `self.x` gives what was assigned; an unknown name raises `AttributeError`.
         - `register_buffer(name, tensor, persistent=True)`. `training` is True at first.
         - `named_parameters()` yields pairs of dotted name and Parameter: first its own, then those of the submodules,
@@ -113,8 +114,7 @@ class ThreeRegisters:
 
     def register_buffer(self, name, tensor, persistent=True):
         self._buffers[name] = tensor
-        if not persistent:
-            self._unsaved.add(name)
+        (self._unsaved.discard if persistent else self._unsaved.add)(name)
 
     def _all_parameters(self, prefix):
         for name, parameter in self._parameters.items():
@@ -402,6 +402,51 @@ def nested(base: type) -> Any:
     return Model()
 
 
+@exercise.wrong(
+    "A tensor assigned to a buffer's name is copied into the old buffer. It has to replace it: another shape is not "
+    "possible with a copy, and whoever holds the old tensor sees it change."
+)
+class CopiesIntoTheBuffer(ThreeRegisters):
+    def __setattr__(self, name, value):
+        if isinstance(value, Tensor) and name in self.__dict__.get("_buffers", {}):
+            self._buffers[name].copy_(value)
+        else:
+            super().__setattr__(name, value)
+
+
+@exercise.wrong(
+    "The names are compared together with their order. A state with the same names in another order fits: each name "
+    "says where its tensor belongs."
+)
+class OrderOfTheStateMatters(ThreeRegisters):
+    def load_state_dict(self, state):
+        if list(self.state_dict()) != list(state):
+            raise RuntimeError("the names differ")
+        super().load_state_dict(state)
+
+
+@exercise.wrong(
+    "Asking for the state freezes the model: requires_grad_(False) acts on the Parameter itself. detach() gives "
+    "another tensor over the same memory.",
+    fault="graph-cut",
+)
+class StateFreezesTheModel(ThreeRegisters):
+    def state_dict(self):
+        for _, parameter in self.named_parameters():
+            parameter.requires_grad_(False)
+        return super().state_dict()
+
+
+@exercise.wrong(
+    "In evaluation mode the call records no graph. eval() changes what dropout and BatchNorm do; gradients are another "
+    "switch, torch.no_grad()."
+)
+class NoGradientsInEvaluation(ThreeRegisters):
+    def __call__(self, *args, **kwargs):
+        with torch.set_grad_enabled(self.training):
+            return self.forward(*args, **kwargs)
+
+
 def beside_pytorch(answer, look):
     """What `look` finds on a MiniModule, and whether it finds the same on nn.Module."""
     mine = look(answer)
@@ -430,7 +475,7 @@ def one_level(answer):
             return times * (self.weight * x + self.shift)
 
     module = Affine()
-    return module(torch.ones(2), times=2), [name for name, _ in module.named_parameters()], module.state_dict()
+    return module(torch.ones(2), times=2), [name for name, _ in module.named_parameters()], dict(module.state_dict())
 
 
 @exercise.probe
@@ -558,6 +603,48 @@ def assignments_that_are_refused(answer):
         outcomes = [raised(put("weight", torch.zeros(2))), raised(put("part", 3)), raised(put("weight", "text"))]
         outcomes += [raised(put("mean", 0.5)), raised(put("mean", torch.ones(1))), raised(put("other", 3))]
         return outcomes, [name for name, _ in module.named_parameters()], sorted(module.state_dict())
+
+    return beside_pytorch(answer, look)
+
+
+@exercise.probe
+def a_buffer_of_another_shape(answer):
+    def look(base):
+        module = base()
+        module.register_buffer("mean", torch.zeros(1))
+        old = module.mean
+        module.mean = torch.ones(3)
+        return module.mean.tolist(), old.tolist(), {name: t.tolist() for name, t in module.state_dict().items()}
+
+    return beside_pytorch(answer, look)
+
+
+@exercise.probe
+def a_state_in_another_order_and_with_another_name(answer):
+    def look(base):
+        module = base()
+        module.a, module.b = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
+        other_name = raised(lambda: module.load_state_dict({"a": torch.ones(1), "c": torch.ones(1)}))
+        untouched = module.b.tolist()
+        module.load_state_dict({"b": torch.full((1,), 5.0), "a": torch.full((1,), 4.0)})
+        return other_name, untouched, module.a.tolist(), module.b.tolist(), module.a.requires_grad
+
+    return beside_pytorch(answer, look)
+
+
+@exercise.probe
+def gradients_in_evaluation(answer):
+    def look(base):
+        class Scaled(base):
+            def __init__(self):
+                super().__init__()
+                self.scale = nn.Parameter(torch.tensor([2.0]))
+
+            def forward(self, x):
+                return self.scale * x
+
+        module = Scaled().eval()
+        return module(torch.ones(1)).requires_grad, module.training
 
     return beside_pytorch(answer, look)
 

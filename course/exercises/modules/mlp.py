@@ -209,6 +209,74 @@ class OneHiddenLayer(nn.Module):
         return self.layers[1](F.relu(self.layers[0](x)))
 
 
+@exercise.wrong(
+    "The sizes are taken out of the list one by one: the caller's list is empty afterwards, and a second model from it "
+    "is impossible. Read the list and leave it."
+)
+class EmptiesTheList(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.layers = nn.ModuleList()
+        inputs = sizes.pop(0)
+        while sizes:
+            outputs = sizes.pop(0)
+            self.layers.append(nn.Linear(inputs, outputs))
+            inputs = outputs
+
+    def forward(self, x):
+        for number, layer in enumerate(self.layers):
+            x = layer(F.relu(x) if number else x)
+        return x
+
+
+@exercise.wrong(
+    "The caller's list is kept and read again in forward. When the caller changes it, for the next model perhaps, "
+    "this one computes with other layers. Ask the layers that are there, or keep a copy."
+)
+class ReadsTheListLater(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.sizes = sizes
+        self.layers = nn.ModuleList([nn.Linear(*pair) for pair in itertools.pairwise(sizes)])
+
+    def forward(self, x):
+        for number in range(len(self.sizes) - 1):
+            x = self.layers[number](F.relu(x) if number else x)
+        return x
+
+
+@exercise.wrong(
+    "ReLU is left out wherever a layer has as many outputs as the last one, so also between hidden layers of that "
+    "width. The last layer is last by its place, not by its size."
+)
+class LastByItsSize(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(*pair) for pair in itertools.pairwise(sizes)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+            if layer.out_features != self.layers[-1].out_features:
+                x = F.relu(x)
+        return x
+
+
+@exercise.probe
+def list_of_sizes_afterwards(answer):
+    sizes = [3, 4, 2]
+    answer(sizes)
+    return sizes
+
+
+@exercise.probe
+def list_of_sizes_changed_later(answer):
+    sizes = [2, 3, 3]
+    model = filled(answer, sizes)
+    sizes.pop()
+    return model(numbers(2, 2))
+
+
 @exercise.probe
 def names_of_four_layers(answer):
     return registered(answer([3, 5, 5, 5, 2]))

@@ -164,6 +164,58 @@ def after_the_old_one(model, name, classes):
     return [*head.parameters()]
 
 
+@exercise.wrong(
+    "Trainable is what has a name that begins like that of the new layer. With `head`, that is also what belongs to a "
+    "module called `header`. The parameters of the layer have its name, a dot, and their own."
+)
+def every_name_that_begins_so(model, name, classes):
+    old = model.get_submodule(name)
+    model.set_submodule(name, nn.Linear(old.in_features, classes, bias=old.bias is not None).to(old.weight))
+    for parameter_name, parameter in model.named_parameters():
+        parameter.requires_grad = parameter_name.startswith(name)
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+@exercise.wrong(
+    "The children of the model are frozen, and with them all that is below. A parameter that belongs to the model "
+    "itself, such as a position embedding, goes on training. Freeze what the model as a whole has."
+)
+def children_frozen(model, name, classes):
+    old = model.get_submodule(name)
+    for child in model.children():
+        child.requires_grad_(False)
+    head = nn.Linear(old.in_features, classes, bias=old.bias is not None).to(old.weight)
+    model.set_submodule(name, head)
+    return [*head.parameters()]
+
+
+@exercise.wrong(
+    "Only parameters called weight and bias are frozen. Others have other names: weight_ih_l0 in an LSTM, "
+    "in_proj_weight in attention, or whatever a model calls its own."
+)
+def weights_and_biases_frozen(model, name, classes):
+    old = model.get_submodule(name)
+    for module in model.modules():
+        for own in ("weight", "bias"):
+            parameter = getattr(module, own, None)
+            if parameter is not None:
+                parameter.requires_grad_(False)
+    head = nn.Linear(old.in_features, classes, bias=old.bias is not None).to(old.weight)
+    model.set_submodule(name, head)
+    return [*head.parameters()]
+
+
+class WithOwnParameters(nn.Module):
+    """A parameter of its own, a recurrent layer, and a module whose name begins like that of the head."""
+
+    def __init__(self):
+        super().__init__()
+        self.position = nn.Parameter(torch.ones(3))
+        self.recurrent = nn.LSTM(3, 4)
+        self.header = nn.Linear(4, 4)
+        self.head = nn.Linear(4, 5)
+
+
 class Pretrained(nn.Module):
     """A backbone with BatchNorm and a head inside a container."""
 
@@ -179,7 +231,7 @@ class Pretrained(nn.Module):
 
 def outcome(answer, model, name, classes):
     """The shapes, dtypes and devices of the state, what is trainable, and whether the list holds exactly that."""
-    other = {key: tensor.clone() for key, tensor in model.state_dict().items() if not key.startswith(name)}
+    other = {key: tensor.clone() for key, tensor in model.state_dict().items() if not key.startswith(name + ".")}
     modes = [module.training for module in model.modules()]
     returned = answer(model, name, classes)
     trainable = {key: p for key, p in model.named_parameters() if p.requires_grad}
@@ -221,6 +273,12 @@ def without_bias_in_float64(answer):
 def on_another_device(answer):
     """The device "meta" holds shapes and no numbers; every machine has it."""
     return outcome(answer, nn.ModuleDict({"head": nn.Linear(5, 4, device="meta")}), "head", 7)
+
+
+@exercise.probe
+def parameters_with_other_names(answer):
+    torch.manual_seed(1)
+    return outcome(answer, WithOwnParameters(), "head", 2)
 
 
 @exercise.probe

@@ -19,7 +19,8 @@ exercise = Exercise(
         two dicts with the keys `"params"` (a list of parameters) and `"weight_decay"`.
 
         - The second group has weight decay 0. It holds the biases, whose own name (what stands after the last dot)
-          begins with `bias`, and all parameters of normalisation layers: modules of a class in `NORMS`.
+          begins with `bias`, and all parameters of normalisation layers: modules of a class in `NORMS`, or of one
+          derived from these.
         - The first group has weight decay `weight_decay` and holds all other parameters.
         - Each trainable parameter is in exactly one group, once, also when two modules share it. Frozen parameters
           (`requires_grad` is False) are in none. Within a group the order is that of `model.parameters()`.
@@ -192,6 +193,51 @@ def layers_of_known_classes_only(model, weight_decay):
     return [group | {"params": [p for p in group["params"] if id(p) in owners]} for group in groups]
 
 
+@exercise.wrong(
+    "The parameter's own name is searched for `bias`, and a parameter called `relative_bias` contains the word, too. "
+    "The task speaks of names that begin with it."
+)
+def bias_within_the_own_name(model, weight_decay):
+    def spared(name, parameter):
+        owner, _, own = name.rpartition(".")
+        return "bias" in own or isinstance(model.get_submodule(owner), NORMS)
+
+    return _split(model, weight_decay, spared)
+
+
+@exercise.wrong(
+    "type() asks for exactly one of the classes. A class derived from LayerNorm is a normalisation layer as well; "
+    "isinstance() knows that."
+)
+def exactly_these_classes(model, weight_decay):
+    def spared(name, parameter):
+        owner, _, own = name.rpartition(".")
+        return own.startswith("bias") or type(model.get_submodule(owner)) in NORMS
+
+    return _split(model, weight_decay, spared)
+
+
+@exercise.wrong(
+    "This looks for `Norm` in the name of the class. That finds classes that are not in NORMS, such as InstanceNorm2d, "
+    "and misses derived ones that are called otherwise. Ask whether the module is one of NORMS."
+)
+def norm_in_the_class_name(model, weight_decay):
+    def spared(name, parameter):
+        owner, _, own = name.rpartition(".")
+        return own.startswith("bias") or "Norm" in type(model.get_submodule(owner)).__name__
+
+    return _split(model, weight_decay, spared)
+
+
+@exercise.wrong(
+    "The parameters come from generators. Whoever counts or prints them first leaves nothing for the optimizer. The "
+    "task asks for lists."
+)
+def parameters_from_generators(model, weight_decay):
+    groups = _split(model, weight_decay, _rule(model))
+    return [group | {"params": (parameter for parameter in group["params"])} for group in groups]
+
+
 def groups_by_name(answer, model, weight_decay=0.1):
     """What the answer returned, with names in the place of parameters, and what is frozen afterwards."""
     names = {id(p): name for name, p in model.named_parameters()}
@@ -200,7 +246,12 @@ def groups_by_name(answer, model, weight_decay=0.1):
         {key: [names[id(p)] for p in value] if key == "params" else value for key, value in group.items()}
         for group in groups
     ]
-    return shown, [name for name, p in model.named_parameters() if not p.requires_grad]
+    kinds = [type(group["params"]).__name__ for group in groups]
+    return shown, kinds, [name for name, p in model.named_parameters() if not p.requires_grad]
+
+
+class Scaling(nn.LayerNorm):
+    """A normalisation layer by descent, not by name."""
 
 
 class WithOwnParameters(nn.Module):
@@ -229,6 +280,17 @@ def norm_over_two_axes(answer):
 def names_that_mislead(answer):
     parts = {"bias_net": nn.Linear(2, 2), "normal": nn.Linear(2, 2), "first": nn.BatchNorm1d(2)}
     return groups_by_name(answer, nn.ModuleDict(parts), 0.5)
+
+
+@exercise.probe
+def classes_that_mislead(answer):
+    return groups_by_name(answer, nn.Sequential(Scaling(3), nn.InstanceNorm2d(3, affine=True)))
+
+
+@exercise.probe
+def own_names_that_mislead(answer):
+    model = nn.ParameterDict({"relative_bias": torch.ones(2, 2), "unbiased": torch.ones(2), "bias_k": torch.ones(2)})
+    return groups_by_name(answer, model)
 
 
 @exercise.probe

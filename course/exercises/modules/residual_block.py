@@ -232,6 +232,29 @@ class NeverSetUp(nn.Module):
         return self.conv1(x)
 
 
+@exercise.wrong(
+    "The shortcut is detached: its value is added, and no gradient flows back through it, neither to the input nor to "
+    "the shortcut's own layers. The direct way for gradients is what the shortcut is there for.",
+    fault="graph-cut",
+)
+class ShortcutDetached(_Layers):
+    def forward(self, x):
+        inner = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        return F.relu(inner + self.shortcut(x).detach())
+
+
+@exercise.wrong("ReLU6 cuts off at 6 what ReLU lets through. Small numbers do not show it.")
+class CutOffAtSix(_Layers):
+    def forward(self, x):
+        inner = self.norm2(self.conv2(F.relu6(self.norm1(self.conv1(x)))))
+        return F.relu6(inner + self.shortcut(x))
+
+
+@exercise.probe
+def large_numbers(answer):
+    return filled(answer, 2, 2).eval()(50 * numbers(1, 2, 3, 3))
+
+
 @exercise.probe
 def names_where_nothing_changes(answer):
     return registered(answer(4, 4))
@@ -273,9 +296,9 @@ def statistics_after_one_batch(answer):
 
 @exercise.probe
 def gradients_of_all_parameters(answer):
-    block = filled(answer, 2, 2)
-    weighted_sum(block(numbers(2, 2, 4, 4))).backward()
-    return gradients(block)
+    block, images = filled(answer, 2, 2), numbers(2, 2, 4, 4).requires_grad_()
+    weighted_sum(block(images)).backward()
+    return gradients(block), images.grad
 
 
 @exercise.probe

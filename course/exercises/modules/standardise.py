@@ -21,7 +21,8 @@ exercise = Exercise(
         - `mean` and `std` follow the module: `.to(...)` moves and converts them.
         - They are saved: `state_dict()` holds exactly `mean` and `std`, shape `(C,)`, float32 at first, also when the
           lists hold integers. After `load_state_dict` the loaded numbers are used.
-        - They are not learned: the module has no parameters.
+        - They are not learned: the module has no parameters. Gradients do flow through it, to the images.
+        - Training and evaluation make no difference.
         """,
     hints=(
         "A module knows three kinds of things: parameters, submodules and one more, for tensors that belong to the "
@@ -187,6 +188,53 @@ class DtypeInferred(_Forward):
         self.register_buffer("std", torch.tensor(std))
 
 
+@exercise.wrong(
+    "The first call computes 1 / std and keeps it. From then on load_state_dict and .to(...) change the buffers, and "
+    "not what was kept. Read the buffers in every call."
+)
+class RemembersTheFirstCall(nn.Module):
+    def __init__(self, mean, std):
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).float())
+        self.register_buffer("std", torch.tensor(std).float())
+        self.scale = None
+
+    def forward(self, x):
+        if self.scale is None:
+            self.scale = 1 / self.std.view(-1, 1, 1)
+        return (x - self.mean.view(-1, 1, 1)) * self.scale
+
+
+@exercise.wrong(
+    "The images are converted to float32, whatever they and the module are. A bfloat16 model then meets float32 "
+    "numbers in its next layer, and a float64 one loses digits.",
+)
+class ConvertsTheImages(_Forward):
+    def __init__(self, mean, std):
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32))
+        self.register_buffer("std", torch.tensor(std, dtype=torch.float32))
+
+    def forward(self, x):
+        return super().forward(x.float())
+
+
+@exercise.wrong(
+    "no_grad also cuts off the images: nothing in front of this layer learns, and a gradient with respect to the "
+    "images is impossible. Buffers collect no gradients anyway; nothing needs to be turned off.",
+    fault="graph-cut",
+)
+class WithoutGradients(_Forward):
+    def __init__(self, mean, std):
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).float())
+        self.register_buffer("std", torch.tensor(std).float())
+
+    def forward(self, x):
+        with torch.no_grad():
+            return super().forward(x)
+
+
 MEAN, STD = [0.5, -1.0, 2.0], [0.25, 2.0, 4.0]
 
 
@@ -229,6 +277,33 @@ def after_a_move_to_another_device(answer):
 def dtype_after_a_move_to_float64(answer):
     layer = answer(MEAN, STD).to(torch.float64)
     return {name: str(getattr(layer, name).dtype) for name in ("mean", "std")}
+
+
+@exercise.probe
+def in_evaluation_mode(answer):
+    return answer(MEAN, STD).eval()(numbers(1, 3, 2, 2))
+
+
+@exercise.probe
+def gradient_of_the_images(answer):
+    images = numbers(1, 3, 2, 2).requires_grad_()
+    (answer(MEAN, STD)(images) ** 2).sum().backward()
+    return images.grad
+
+
+@exercise.probe
+def after_a_move_to_bfloat16(answer):
+    output = answer(MEAN, STD).to(torch.bfloat16)(torch.ones(1, 3, 2, 2, dtype=torch.bfloat16))
+    return str(output.dtype), tuple(output.shape)
+
+
+@exercise.probe
+def called_before_and_after_loading(answer):
+    source, target = answer([3.0, 0.0, 1.0], [2.0, 4.0, 8.0]), answer(MEAN, STD)
+    images = numbers(1, 3, 2, 2)
+    first = target(images)
+    target.load_state_dict(copy.deepcopy(source.state_dict()))
+    return first, target(images)
 
 
 @exercise.probe

@@ -174,6 +174,20 @@ class NotTied(_TwoLayers):
     pass
 
 
+@exercise.wrong(
+    "squeeze() removes every axis of length 1: one sequence, or sequences of one token, come back with fewer axes. The "
+    "result has shape (N, T, tokens), whatever N and T are.",
+    fault="squeeze-drops-batch",
+)
+class Squeezed(_TwoLayers):
+    def __init__(self, tokens, width):
+        super().__init__(tokens, width)
+        self.output.weight = self.embedding.weight
+
+    def forward(self, indices):
+        return super().forward(indices).squeeze()
+
+
 INDICES = [[0, 3, 3], [4, 1, 0]]
 
 
@@ -207,6 +221,11 @@ def scores(answer):
 
 
 @exercise.probe
+def one_token(answer):
+    return filled(answer, 4, 2)(torch.tensor([[3]]))
+
+
+@exercise.probe
 def gradient_from_both_uses(answer):
     model = filled(answer, 5, 3)
     weighted_sum(model(torch.tensor(INDICES))).backward()
@@ -235,7 +254,7 @@ def both_weights_after_loading(answer):
     weight = numbers(4, 3, start=9.0)
     model = answer(4, 3)
     model.load_state_dict({"embedding.weight": weight, "output.weight": weight})
-    return dict(sorted(model.state_dict().items()))
+    return dict(sorted(model.state_dict().items())), model.output.weight is model.embedding.weight
 
 
 @exercise.probe

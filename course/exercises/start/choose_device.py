@@ -109,15 +109,28 @@ def always_the_first_one():
     return torch.device("mps:0") if torch.backends.mps.is_available() else torch.device("cpu")
 
 
+@exercise.wrong(
+    "MPS is asked before CUDA. Where both can be used the task wants CUDA: the order of the questions is the order of "
+    "preference."
+)
+def mps_before_cuda():
+    if torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 @contextmanager
-def machine(*, build: str, usable: bool) -> Iterator[None]:
-    """Let torch answer as a build for "cpu", "cuda" or "mps" does, on a machine that has that device or has not."""
+def machine(*, build: str, usable: bool, mps_too: bool = False) -> Iterator[None]:
+    """Let torch answer as a build for "cpu", "cuda" or "mps" does, on a machine that has that device or has not.
+
+    mps_too: MPS can be used beside what the build was made for.
+    """
 
     def accelerator(check_available: bool = False) -> torch.device | None:
         return torch.device(build) if build != "cpu" and (usable or not check_available) else None
 
     def has(kind: str, *, asked: bool) -> Callable[[], bool]:
-        return lambda: build == kind and (usable or not asked)
+        return lambda: (build == kind and (usable or not asked)) or (mps_too and kind == "mps")
 
     answers = [
         (torch.cuda, "is_available", has("cuda", asked=True)),
@@ -168,3 +181,8 @@ def apple_chip(answer):
 @exercise.probe
 def apple_build_on_an_old_system(answer):
     return chosen(answer, build="mps", usable=False)
+
+
+@exercise.probe
+def both_can_be_used(answer):
+    return chosen(answer, build="cuda", usable=True, mps_too=True)

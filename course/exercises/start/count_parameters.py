@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from course.checking import Exercise
@@ -88,6 +89,40 @@ def own_parameters_only(model):
     return sum(p.numel() for p in model.parameters(recurse=False) if p.requires_grad)
 
 
+@exercise.wrong(
+    "Parameters are told apart by the address of their memory, to count a shared one once. Parameters without memory, "
+    "on the meta device or with no elements, all have the address 0. `parameters()` gives each one once already."
+)
+def by_address(model):
+    return sum({p.data_ptr(): p.numel() for p in model.parameters() if p.requires_grad}.values())
+
+
+@exercise.wrong(
+    "A parameter whose `.grad` is None is left out. Gradients are there only after a backward pass that reached the "
+    "parameter; whether training changes it is said by requires_grad."
+)
+def with_a_gradient(model):
+    return sum(p.grad.numel() for p in model.parameters() if p.grad is not None)
+
+
+@exercise.wrong(
+    "The number is right, but the model was put into training mode for it: dropout is on from then on. requires_grad "
+    "does not depend on the mode."
+)
+def put_into_training_mode(model):
+    return sum(p.numel() for p in model.train().parameters() if p.requires_grad)
+
+
+@exercise.wrong(
+    "A layer counts only if all its parameters require gradients. They are frozen one by one: a weight can be frozen "
+    "and its bias not. Ask each parameter."
+)
+def layers_without_a_frozen_part(model):
+    layers = [list(layer.parameters(recurse=False)) for layer in model.modules()]
+    trained = [p for own in layers if all(p.requires_grad for p in own) for p in own]
+    return sum({id(p): p.numel() for p in trained}.values())
+
+
 @exercise.probe
 def one_layer():
     return nn.Linear(3, 2)
@@ -128,3 +163,28 @@ def the_model_stays_as_it_is(answer):
     model[0].bias.requires_grad_(False)
     answer(model)
     return model.training, [p.requires_grad for p in model.parameters()]
+
+
+@exercise.probe
+def a_frozen_weight():
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    model[0].weight.requires_grad_(False)
+    return model
+
+
+@exercise.probe
+def without_memory():
+    return nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)).to("meta")
+
+
+@exercise.probe
+def gradients_of_one_layer():
+    model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+    model[1](torch.ones(1, 2)).sum().backward()
+    return model
+
+
+@exercise.probe
+def in_evaluation_mode(answer):
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout()).eval()
+    return answer(model), [module.training for module in model.modules()]

@@ -117,6 +117,39 @@ def a_cpu_build_fits_everything(driver, runtime):
     return [int(part) for part in driver.split(".")] >= [int(part) for part in runtime.split(".")]
 
 
+@exercise.wrong(
+    "Major and minor version make one number, ten for a major version. That breaks at the tenth minor version: 12.10 "
+    "becomes 130, as 13.0 does. Compare the major versions first, and the minor ones only where those are equal."
+)
+def ten_for_a_major_version(driver, runtime):
+    if driver is None or runtime is None:
+        return False
+    (major, minor), (wanted, least) = (map(int, version.split(".")) for version in (driver, runtime))
+    return 10 * major + minor >= 10 * wanted + least
+
+
+@exercise.wrong(
+    "The dot is taken out and the digits are read as one number: 12.10 becomes 1210 and 13.0 becomes 130. The two "
+    "parts have to be compared one after the other."
+)
+def without_the_dot(driver, runtime):
+    if driver is None or runtime is None:
+        return False
+    return int(driver.replace(".", "")) >= int(runtime.replace(".", ""))
+
+
+@exercise.wrong(
+    "Equal texts are let through before None is asked for, and None equals None. Without a driver and without a CUDA "
+    "build nothing runs on a GPU."
+)
+def nothing_equals_nothing(driver, runtime):
+    if driver == runtime:
+        return True
+    if driver is None or runtime is None:
+        return False
+    return [int(part) for part in driver.split(".")] >= [int(part) for part in runtime.split(".")]
+
+
 @exercise.probe
 def equal():
     return "13.0", "13.0"
@@ -170,3 +203,18 @@ def a_cpu_build():
 @exercise.probe
 def neither():
     return None, None
+
+
+@exercise.probe
+def tenth_minor_version_of_an_older_driver():
+    return "12.10", "13.0"
+
+
+@exercise.probe
+def tenth_minor_version_of_an_older_runtime():
+    return "13.0", "12.10"
+
+
+@exercise.probe
+def far_older_driver():
+    return "9.2", "12.10"

@@ -139,6 +139,38 @@ def batch_of_one_as_a_sample(layer, x):
     return out if x.ndim == 1 or len(x) == 1 else torch.relu(out)
 
 
+@exercise.wrong(
+    "The layer's arithmetic is written out by hand, with its bias. nn.Linear(..., bias=False) has None there. Call the "
+    "layer; it knows what it has."
+)
+def bias_taken_for_granted(layer, x):
+    if x.shape[-1] != layer.in_features:
+        raise ValueError(f"x has shape {tuple(x.shape)}; expected {layer.in_features} features")
+    out = x @ layer.weight.T + layer.bias
+    return out if x.ndim == 1 else torch.relu(out)
+
+
+@exercise.wrong(
+    "x is converted to float32, whatever dtype the layer has. A layer in float64 then refuses it, and digits are lost. "
+    "Nothing in the task asks for a conversion.",
+    fault="float64-input",
+)
+def converted_to_float(layer, x):
+    if x.shape[-1] != layer.in_features:
+        raise ValueError(f"x has shape {tuple(x.shape)}; expected {layer.in_features} features")
+    out = layer(x.float())
+    return out if x.ndim == 1 else torch.relu(out)
+
+
+@exercise.wrong(
+    "ReLU is applied to what goes into the layer. The task wants it after the layer, where it makes negative outputs 0."
+)
+def relu_before_the_layer(layer, x):
+    if x.shape[-1] != layer.in_features:
+        raise ValueError(f"x has shape {tuple(x.shape)}; expected {layer.in_features} features")
+    return layer(x) if x.ndim == 1 else layer(torch.relu(x))
+
+
 def a_layer(inputs: int, outputs: int) -> nn.Linear:
     """A layer of known weights, with outputs of both signs."""
     layer = nn.Linear(inputs, outputs)
@@ -214,3 +246,16 @@ def gradients_of_the_weights(answer):
     layer = a_layer(3, 2)
     (answer(layer, numbers(3)).sum() + answer(layer, numbers(4, 3)).sum()).backward()
     return layer.weight.grad, layer.bias.grad
+
+
+@exercise.probe
+def a_layer_without_bias():
+    layer = nn.Linear(2, 3, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0, -2.0], [0.5, 1.0], [-1.0, -1.0]]))
+    return layer, numbers(4, 2)
+
+
+@exercise.probe
+def double_precision():
+    return a_layer(3, 2).double(), numbers(2, 3).detach().double().requires_grad_()

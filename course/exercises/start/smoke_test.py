@@ -25,7 +25,8 @@ exercise = Exercise(
         2. Compute the loss `loss_fn(model(x), y)` before the first step and after each of the `steps` training steps,
            so `steps + 1` times, always on this batch. Each step clears the gradients, and goes backward from the loss
            that was computed last.
-        3. As soon as a loss is NaN or infinite, return `("not finite", losses)`, with the losses before it.
+        3. As soon as a loss is NaN or infinite, return `("not finite", losses)`. `losses` holds the ones before it, not
+           the bad one itself.
         4. At the end return `("ok", losses)` if the last loss is smaller than the first, else
            `("not falling", losses)`.
         """,
@@ -248,6 +249,26 @@ def compared_with_the_step_before(model, x, y, loss_fn, optimizer, steps=5):
             loss.backward()
             optimizer.step()
     return ("ok" if losses[-1] < losses[-2] else "not falling"), losses
+
+
+@exercise.wrong(
+    "The list ends with the loss that is not finite. The task asks for the losses before it: whoever plots the list or "
+    "takes its minimum gets numbers."
+)
+def bad_loss_in_the_list(model, x, y, loss_fn, optimizer, steps=5):
+    if len(model(x)) != len(y):
+        return "shapes", []
+    losses = []
+    for step in range(steps + 1):
+        loss = loss_fn(model(x), y)
+        losses.append(loss.item())
+        if not loss.isfinite():
+            return "not finite", losses
+        if step < steps:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return ("ok" if losses[-1] < losses[0] else "not falling"), losses
 
 
 def a_model(inputs: int = 3, outputs: int = 1) -> nn.Linear:

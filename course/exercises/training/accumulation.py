@@ -19,7 +19,9 @@ exercise = Exercise(
         `train_accumulated(model, optimizer, batches, every)` goes through micro-batches `(inputs, targets)`, all of one
         size, and trains with cross-entropy.
 
-        - A micro-batch whose inputs hold a NaN or an infinite number is skipped, as if it were not in `batches`.
+        - A micro-batch whose inputs hold a NaN or an infinite number is skipped, as if it were not in `batches`: the
+          model does not see it.
+        - Only one micro-batch is in the network at a time: its `backward()` comes before the next forward pass.
         - The optimizer steps after each `every` micro-batches that were used, with the gradient of the **mean** loss
           over all their samples.
         - Micro-batches left at the end, fewer than `every`, make a step of their own, again with their mean.
@@ -60,22 +62,24 @@ def by_groups(model, optimizer, batches, every):
 
 @exercise.alternative
 def by_scaling_the_gradient(model, optimizer, batches, every):
-    optimizer.zero_grad()
-    steps, pending = 0, []
-    for inputs, targets in batches:
-        if not torch.isfinite(inputs).all():
-            continue
-        pending.append(F.cross_entropy(model(inputs), targets))
-        if len(pending) == every:
-            torch.stack(pending).mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            steps, pending = steps + 1, []
-    if pending:
-        (sum(pending) / len(pending)).backward()
+    def step(count):
+        for parameter in model.parameters():
+            parameter.grad /= count
         optimizer.step()
-        steps += 1
-    return steps
+        optimizer.zero_grad()
+
+    optimizer.zero_grad()
+    steps = pending = 0
+    for inputs, targets in batches:
+        if torch.isfinite(inputs).all():
+            F.cross_entropy(model(inputs), targets).backward()
+            pending += 1
+        if pending == every:
+            step(pending)
+            steps, pending = steps + 1, 0
+    if pending:
+        step(pending)
+    return steps + (pending > 0)
 
 
 @exercise.wrong(
@@ -209,6 +213,89 @@ def a_step_for_each_micro_batch(model, optimizer, batches, every):
     return steps
 
 
+@exercise.wrong(
+    "The loss decides what is skipped. Then the model has already seen the broken inputs: the running statistics of "
+    "BatchNorm are NaN from then on. And a layer such as tanh makes a finite loss of an infinite input, whose gradient "
+    "is NaN all the same. Look at the inputs.",
+    fault="nonfinite-data",
+)
+def the_loss_decides(model, optimizer, batches, every):
+    optimizer.zero_grad()
+    steps, pending = 0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs), targets)
+        if loss.isfinite():
+            loss.backward()
+            pending += 1
+        if pending == every:
+            for parameter in model.parameters():
+                parameter.grad /= pending
+            optimizer.step()
+            optimizer.zero_grad()
+            steps, pending = steps + 1, 0
+    if pending:
+        for parameter in model.parameters():
+            parameter.grad /= pending
+        optimizer.step()
+        steps += 1
+    return steps
+
+
+@exercise.wrong(
+    "The losses of a group are collected and go backward together. Until then the graphs of all its micro-batches are "
+    "alive, so it takes the memory of the large batch that does not fit. Go backward after each micro-batch.",
+    fault="out-of-memory",
+)
+def one_backward_for_the_group(model, optimizer, batches, every):
+    usable = [pair for pair in batches if pair[0].isfinite().all()]
+    steps = 0
+    for start in range(0, len(usable), every):
+        losses = [F.cross_entropy(model(inputs), targets) for inputs, targets in usable[start : start + every]]
+        optimizer.zero_grad()
+        torch.stack(losses).mean().backward()
+        optimizer.step()
+        steps += 1
+    return steps
+
+
+@exercise.wrong(
+    "The micro-batches of a group are joined to one batch. That is the large batch which does not fit into memory.",
+    fault="out-of-memory",
+)
+def joined_to_a_large_batch(model, optimizer, batches, every):
+    usable = [pair for pair in batches if pair[0].isfinite().all()]
+    steps = 0
+    for start in range(0, len(usable), every):
+        inputs, targets = (torch.cat(parts) for parts in zip(*usable[start : start + every]))
+        optimizer.zero_grad()
+        F.cross_entropy(model(inputs), targets).backward()
+        optimizer.step()
+        steps += 1
+    return steps
+
+
+@exercise.wrong(
+    "The learning rate is divided in place of the gradient. For plain SGD that comes to the same; an optimizer such as "
+    "Adam hardly feels the size of its gradients, and its steps get too short.",
+    fault="accumulation-not-scaled",
+)
+def learning_rate_divided(model, optimizer, batches, every):
+    usable = [pair for pair in batches if pair[0].isfinite().all()]
+    steps = 0
+    for start in range(0, len(usable), every):
+        group = usable[start : start + every]
+        optimizer.zero_grad()
+        for inputs, targets in group:
+            F.cross_entropy(model(inputs), targets).backward()
+        for settings in optimizer.param_groups:
+            settings["lr"] /= len(group)
+        optimizer.step()
+        for settings in optimizer.param_groups:
+            settings["lr"] *= len(group)
+        steps += 1
+    return steps
+
+
 def micro_batches(n, broken=()):
     torch.manual_seed(10)
     pairs = [(torch.randn(2, 3), torch.tensor([i % 4, (i + 1) % 4])) for i in range(n)]
@@ -261,3 +348,48 @@ def one_micro_batch_a_step(answer):
 @exercise.probe
 def nothing_usable(answer):
     return trained(answer, micro_batches(2, broken=[(0, torch.nan), (1, -torch.inf)]), 2, stale=1.0)
+
+
+@exercise.probe
+def broken_inputs_that_the_loss_does_not_show(answer):
+    torch.manual_seed(12)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    return answer(model, optimizer, micro_batches(4, broken=[(2, torch.inf)]), 2), model
+
+
+@exercise.probe
+def running_statistics(answer):
+    torch.manual_seed(13)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    return answer(model, optimizer, micro_batches(5, broken=[(1, torch.nan)]), 2), model
+
+
+@exercise.probe
+def another_optimizer(answer):
+    torch.manual_seed(14)
+    model = nn.Linear(3, 4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    return answer(model, optimizer, micro_batches(5), 2), model
+
+
+@exercise.probe
+def one_micro_batch_in_the_network_at_a_time(answer):
+    model, most, waiting, sizes = nn.Linear(3, 4), 0, 0, set()
+
+    def came_back(gradient):
+        nonlocal waiting
+        waiting -= 1
+
+    def seen(module, inputs, output):
+        nonlocal most, waiting
+        sizes.add(len(inputs[0]))
+        if output.requires_grad:
+            waiting += 1
+            most = max(most, waiting)
+            output.register_hook(came_back)
+
+    model.register_forward_hook(seen)
+    answer(model, torch.optim.SGD(model.parameters(), lr=0.1), micro_batches(5), 3)
+    return most, sizes

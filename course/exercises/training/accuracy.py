@@ -107,6 +107,25 @@ def still_a_tensor(logits, targets, k):
     return (logits.topk(k, dim=1).indices == targets[:, None]).sum() / len(targets)
 
 
+@exercise.wrong(
+    "Hits are averaged in the dtype of the scores. With float16 or bfloat16 only a few digits of the share are left. "
+    "Count the hits as integers, or average them in float32."
+)
+def mean_in_the_dtype_of_the_scores(logits, targets, k):
+    hits = (logits.topk(k, dim=1).indices == targets[:, None]).any(dim=1)
+    return hits.to(logits.dtype).mean().item()
+
+
+@exercise.wrong(
+    "The scores go through softmax before they are compared. It keeps their order, but scores that lie far apart come "
+    "out as exactly 0 or 1, and equal ones cannot be ranked any more. Compare the scores as they are."
+)
+def compared_after_softmax(logits, targets, k):
+    shares = logits.softmax(dim=1)
+    last = shares.topk(k, dim=1).values[:, -1]
+    return (shares.gather(1, targets[:, None])[:, 0] >= last).double().mean().item()
+
+
 def scores(rows, classes):
     """Scores without ties, in a fixed order that looks random."""
     torch.manual_seed(4)
@@ -147,3 +166,13 @@ def right_ones_at_every_place():
     order = logits.argsort(dim=1, descending=True)
     places = torch.tensor([0, 1, 2, 3, 4, 0, 2, 1])
     return logits, order.gather(1, places[:, None]).flatten(), 3
+
+
+@exercise.probe
+def scores_in_half_precision():
+    return scores(7, 4).half(), torch.tensor([0, 3, 2, 1, 3, 0, 2]), 2
+
+
+@exercise.probe
+def scores_far_apart():
+    return scores(6, 5) * 500, torch.tensor([0, 1, 2, 3, 4, 0]), 2

@@ -194,6 +194,59 @@ class BetasExchanged(_Adam):
         p.sub_(self.lr * m / (1 - self.b1**self.t) / (root + self.eps))
 
 
+@exercise.wrong(
+    "The running means are kept by shape, so two parameters of the same shape share them. Every parameter has an m and "
+    "a v of its own."
+)
+class OneForEachShape(_Adam):
+    def __init__(self, parameters, lr, betas, eps):
+        super().__init__(parameters, lr, betas, eps)
+        by_shape = {p.shape: (m, v) for p, m, v in zip(self.parameters, self.means, self.squares)}
+        self.means = [by_shape[p.shape][0] for p in self.parameters]
+        self.squares = [by_shape[p.shape][1] for p in self.parameters]
+
+    def move(self, p, m, v):
+        root = (v / (1 - self.b2**self.t)).sqrt()
+        p.sub_(self.lr * m / (1 - self.b1**self.t) / (root + self.eps))
+
+
+@exercise.wrong(
+    "The running means are float32, whatever dtype the parameters have. In float64 most of the digits are lost: make "
+    "them with zeros_like."
+)
+class MeansInSinglePrecision(_Adam):
+    def __init__(self, parameters, lr, betas, eps):
+        super().__init__(parameters, lr, betas, eps)
+        self.means = [torch.zeros(p.shape) for p in self.parameters]
+        self.squares = [torch.zeros(p.shape) for p in self.parameters]
+
+    def move(self, p, m, v):
+        root = (v / (1 - self.b2**self.t)).sqrt()
+        p.sub_(self.lr * m / (1 - self.b1**self.t) / (root + self.eps))
+
+
+@exercise.wrong(
+    "The running means carry a graph: they were made from the parameters outside of no_grad, and every step adds a "
+    "node. Memory grows from step to step, and nobody will ever go backward through it.",
+    fault="graph-retained-in-log",
+)
+class MeansWithAGraph(_Adam):
+    def __init__(self, parameters, lr, betas, eps):
+        super().__init__(parameters, lr, betas, eps)
+        self.means = [p * 0 for p in self.parameters]
+        self.squares = [p * 0 for p in self.parameters]
+
+    def step(self):
+        self.t += 1
+        for i, p in enumerate(self.parameters):
+            if p.grad is not None:
+                self.means[i] = self.b1 * self.means[i] + (1 - self.b1) * p.grad
+                self.squares[i] = self.b2 * self.squares[i] + (1 - self.b2) * p.grad**2
+                with torch.no_grad():
+                    root = (self.squares[i] / (1 - self.b2**self.t)).sqrt()
+                    p.sub_(self.lr * self.means[i] / (1 - self.b1**self.t) / (root + self.eps))
+
+
 def network():
     torch.manual_seed(9)
     return nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
@@ -253,3 +306,45 @@ def gradients_are_left_alone_by_a_step(answer):
     model(INPUTS).sum().backward()
     optimizer.step()
     return [p.grad.clone() for p in model.parameters()]
+
+
+@exercise.probe
+def parameters_of_the_same_shape(answer):
+    torch.manual_seed(10)
+    model = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
+    return states(answer, 0.1, (0.9, 0.99), 1e-8, steps=3, model=model)
+
+
+@exercise.probe
+def double_precision(answer):
+    seen = []
+    for optimizer in (answer, torch.optim.Adam):
+        p = nn.Parameter(torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64))
+        made = optimizer([p], 0.1, (0.9, 0.99), 1e-8)
+        for step in range(3):
+            made.zero_grad()
+            (p * (step + 0.1)).sin().sum().backward()
+            made.step()
+        seen.append(p.detach())
+    return torch.allclose(*seen, rtol=1e-10, atol=0.0)
+
+
+def tensors_in(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from tensors_in([*value.keys(), *value.values()])
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+
+
+@exercise.probe
+def no_graph_is_kept(answer):
+    model = network()
+    optimizer = answer(model.parameters(), 0.1, (0.9, 0.99), 1e-8)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(INPUTS).square().mean().backward()
+        optimizer.step()
+    return any(tensor.grad_fn is not None for tensor in tensors_in(vars(optimizer)))

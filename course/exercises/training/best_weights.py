@@ -17,9 +17,9 @@ exercise = Exercise(
         `WeightKeeper()` keeps the state of a model at its best score.
 
         - `update(model, score)`: if `score` is larger than all before, keep parameters **and buffers** as they are now.
-          Scores may be negative. Equal scores change nothing.
+          Scores may be negative. Equal scores change nothing, and a score that is NaN is never the best.
         - `restore(model)`: put the kept values into this model, in place. It can be called again later, after more
-          training, and gives the same values.
+          training, and gives the same values; the best score goes on counting.
 
         What is kept must not follow the model when it trains on. The optimizer holds the model's parameters, so
         `restore` has to leave them the same objects.
@@ -69,7 +69,7 @@ class CloneOfEachTensor:
         self.score, self.tensors = None, []
 
     def update(self, model, score):
-        if self.score is None or score > self.score:
+        if not math.isnan(score) and (self.score is None or score > self.score):
             self.score = score
             self.tensors = [tensor.detach().clone() for tensor in model.state_dict().values()]
 
@@ -204,6 +204,86 @@ class NewParameterObjects:
         model.load_state_dict(copy.deepcopy(self.state), assign=True)
 
 
+@exercise.wrong(
+    "Each score is compared with the one before, not with the best. After a bad epoch a middling one replaces the "
+    "best. The score to beat changes only when it is beaten."
+)
+class ComparesWithTheLast(CopyOfTheState):
+    def update(self, model, score):
+        if score > self.score:
+            self.state = copy.deepcopy(model.state_dict())
+        self.score = score
+
+
+@exercise.wrong(
+    "restore puts the values into the model that was last seen by update. The task says into *this* model, the one "
+    "that is handed over, which may be another one of the same kind."
+)
+class RestoresTheOneItKnows(CopyOfTheState):
+    def update(self, model, score):
+        self.model = model
+        super().update(model, score)
+
+    def restore(self, model):
+        self.model.load_state_dict(self.state)
+
+
+@exercise.wrong(
+    "A NaN as first score is kept, and no later score is ever larger: every comparison with NaN is False. The best "
+    "weights of the run are then those of its most broken epoch."
+)
+class NanAtFirstStays(CopyOfTheState):
+    def __init__(self):
+        self.score = None
+
+    def update(self, model, score):
+        if self.score is None or score > self.score:
+            self.score, self.state = score, copy.deepcopy(model.state_dict())
+
+
+@exercise.wrong(
+    "A NaN replaces the best: it is not smaller, and not equal either, so asking whether the score is *not better* "
+    "says no. Ask whether it is larger."
+)
+class NanIsTheBest(CopyOfTheState):
+    def update(self, model, score):
+        if not score <= self.score:
+            self.score, self.state = score, copy.deepcopy(model.state_dict())
+
+
+@exercise.wrong(
+    "After a restore the best score is forgotten, and the next epoch replaces the best weights, whatever it scores. "
+    "restore only reads."
+)
+class ForgetsWithARestore(CopyOfTheState):
+    def restore(self, model):
+        super().restore(model)
+        self.score = -math.inf
+
+
+@exercise.wrong(
+    "A best score of 0 counts as none: `not 0.0` is True. The next score replaces it even if it is smaller. Compare "
+    "with None, or start at minus infinity."
+)
+class ZeroCountsAsNone(CopyOfTheState):
+    def __init__(self):
+        self.score = None
+
+    def update(self, model, score):
+        if not math.isnan(score) and (not self.score or score > self.score):
+            self.score, self.state = score, copy.deepcopy(model.state_dict())
+
+
+@exercise.wrong(
+    "The values are kept as float32. What a float64 model gets back are rounded weights. Clone keeps the dtype."
+)
+class KeptInSinglePrecision(CopyOfTheState):
+    def update(self, model, score):
+        if score > self.score:
+            self.score = score
+            self.state = {name: tensor.clone().float() for name, tensor in model.state_dict().items()}
+
+
 def network():
     torch.manual_seed(7)
     return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
@@ -283,3 +363,56 @@ def two_keepers(answer):
     states = [[tensor.clone() for tensor in model.state_dict().values()]]
     second.restore(model)
     return [*states, [tensor.clone() for tensor in model.state_dict().values()]]
+
+
+@exercise.probe
+def better_than_the_last_but_not_the_best(answer):
+    return run(answer, [0.5, 0.9, 0.3, 0.6])
+
+
+@exercise.probe
+def best_score_zero(answer):
+    return run(answer, [-1.0, 0.0, -0.5])
+
+
+@exercise.probe
+def nan_at_first(answer):
+    return run(answer, [math.nan, 0.5, 0.25])
+
+
+@exercise.probe
+def nan_later(answer):
+    return run(answer, [0.5, math.nan, 0.25])
+
+
+@exercise.probe
+def restored_before_the_end(answer):
+    model, keeper = network(), answer()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    keeper.update(model, 0.9)
+    train(model, optimizer)
+    keeper.restore(model)
+    train(model, optimizer)
+    keeper.update(model, 0.5)
+    keeper.restore(model)
+    return model
+
+
+@exercise.probe
+def restored_into_another_model(answer):
+    model, other, keeper = network(), network(), answer()
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    keeper.update(model, 0.5)
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    keeper.restore(other)
+    return model, other
+
+
+@exercise.probe
+def double_precision(answer):
+    model, keeper = network().double(), answer()
+    with torch.no_grad():
+        model[0].weight.fill_(0.1)
+    keeper.update(model, 0.5)
+    keeper.restore(model)
+    return bool((model[0].weight == 0.1).all())

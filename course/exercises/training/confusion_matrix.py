@@ -110,6 +110,17 @@ def counted_one_by_one(predicted, targets, classes):
     return matrix
 
 
+@exercise.wrong(
+    "The counts are kept in uint8, which wraps at 256: what occurs 300 times is counted as 44. Count in int64 from the "
+    "start; converting at the end comes too late.",
+    fault="uint8-overflow",
+)
+def counted_in_bytes(predicted, targets, classes):
+    counts = torch.zeros(classes * classes, dtype=torch.uint8)
+    ones = torch.ones(len(targets), dtype=torch.uint8)
+    return counts.scatter_add(0, targets * classes + predicted, ones).reshape(classes, classes).long()
+
+
 @exercise.probe
 def three_classes():
     return torch.tensor([0, 2, 1, 1, 2, 0, 2]), torch.tensor([0, 1, 1, 2, 2, 1, 1]), 3
@@ -138,3 +149,9 @@ def two_classes():
 @exercise.probe
 def one_class():
     return torch.zeros(4, dtype=torch.int64), torch.zeros(4, dtype=torch.int64), 1
+
+
+@exercise.probe
+def many_samples():
+    targets = torch.tensor([1]).repeat(700)
+    return (torch.arange(700) < 300).long(), targets, 2

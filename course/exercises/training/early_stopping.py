@@ -17,7 +17,7 @@ exercise = Exercise(
           Then it becomes the best loss. The first finite loss is an improvement.
         - `should_stop` returns True when this epoch and those before it, `patience` or more in a row, were no
           improvements. It goes on returning True until an improvement comes.
-        - A NaN loss is no improvement.
+        - A loss of NaN or infinity is no improvement.
 
         Example: with `patience=2, min_delta=0` the losses 3, 2, 2, 1, 4, 1 give False five times, then True.
         """,
@@ -193,6 +193,57 @@ class OnlyOnce:
         return self.bad == self.patience
 
 
+@exercise.wrong(
+    "A best loss of 0 counts as none: `not 0.0` is True. Every loss after it is then an improvement. Compare with "
+    "None, or start at infinity."
+)
+class ZeroCountsAsNone(CountingBadEpochs):
+    def should_stop(self, loss):
+        if not math.isnan(loss) and math.isfinite(loss) and (not self.best or loss < self.best - self.min_delta):
+            self.best, self.bad = loss, 0
+        else:
+            self.bad += 1
+        return self.bad >= self.patience
+
+
+@exercise.wrong(
+    "The best loss starts at a number that is thought to be large. A loss can be larger, such as a sum over many "
+    "samples, and then nothing is ever an improvement. Infinity is larger than all."
+)
+class StartsAtALargeNumber(CountingBadEpochs):
+    def __init__(self, patience, min_delta):
+        super().__init__(patience, min_delta)
+        self.best = 1e6
+
+
+@exercise.wrong(
+    "The first loss that is not NaN counts as an improvement, even if it is infinite. A run that overflows from the "
+    "start gets an epoch more than `patience` allows."
+)
+class InfinityIsAnImprovement(CountingBadEpochs):
+    def __init__(self, patience, min_delta):
+        super().__init__(patience, min_delta)
+        self.best = None
+
+    def should_stop(self, loss):
+        if not math.isnan(loss) and (self.best is None or loss < self.best - self.min_delta):
+            self.best, self.bad = loss, 0
+        else:
+            self.bad += 1
+        return self.bad >= self.patience
+
+
+@exercise.wrong(
+    "A NaN epoch is passed over: it counts neither as an improvement nor as a bad epoch. A run whose loss is NaN from "
+    "some epoch on is then never stopped. No improvement means that it counts."
+)
+class NanNotCounted(CountingBadEpochs):
+    def should_stop(self, loss):
+        if not math.isnan(loss):
+            super().should_stop(loss)
+        return self.bad >= self.patience
+
+
 def decisions(answer, patience, min_delta, losses):
     stopping = answer(patience, min_delta)
     return [stopping.should_stop(loss) for loss in losses]
@@ -237,3 +288,23 @@ def losses_below_zero(answer):
 def two_watchers(answer):
     first, second = answer(1, 0.0), answer(3, 0.0)
     return [(first.should_stop(loss), second.should_stop(2 * loss)) for loss in (1.0, 2.0, 3.0, 4.0)]
+
+
+@exercise.probe
+def down_to_zero(answer):
+    return decisions(answer, 2, 0.0, [1.0, 0.0, 0.5, 0.25, 0.125])
+
+
+@exercise.probe
+def very_large_losses(answer):
+    return decisions(answer, 2, 0.0, [4e12, 3e12, 2e12, 3e12, 3e12])
+
+
+@exercise.probe
+def infinite_from_the_start(answer):
+    return decisions(answer, 2, 0.0, [math.inf, math.inf, 4.0, math.inf, 5.0])
+
+
+@exercise.probe
+def nan_among_bad_epochs(answer):
+    return decisions(answer, 3, 0.0, [2.0, 3.0, math.nan, 3.0, 3.0])

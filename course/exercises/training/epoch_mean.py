@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -13,9 +14,12 @@ exercise = Exercise(
     "training.epoch_mean",
     title="The mean of an epoch",
     task="""
-        `epoch_mean(means, sizes)` takes the mean loss of each batch (Python floats or tensors without axes) and the
-        number of samples in each batch (integers), lists of equal length with at least one sample in all. It returns
-        the mean over all samples as a Python `float`. A batch without samples counts for nothing.
+        `epoch_mean(means, sizes)` takes the mean loss of each batch (Python floats, or tensors without axes of any
+        floating dtype) and the number of samples in each batch (integers), lists of equal length with at least one
+        sample in all. It returns the mean over all samples as a Python `float`.
+
+        A batch without samples counts for nothing, even if its mean is NaN, which is what PyTorch says of no samples.
+        A NaN of a batch with samples must not get lost.
 
         Example: means `[1.0, 4.0]` with sizes `[3, 1]` give 1.75.
         """,
@@ -34,7 +38,7 @@ def epoch_mean(means: Sequence[float | Tensor], sizes: Sequence[int]) -> float:
 
 @exercise.reference
 def by_weighted_sum(means, sizes):
-    total = sum(float(mean) * size for mean, size in zip(means, sizes))
+    total = sum(float(mean) * size for mean, size in zip(means, sizes) if size)
     return total / sum(sizes)
 
 
@@ -42,7 +46,7 @@ def by_weighted_sum(means, sizes):
 def by_tensors(means, sizes):
     weights = torch.tensor(sizes, dtype=torch.float64)
     values = torch.tensor([float(mean) for mean in means], dtype=torch.float64)
-    return ((weights * values).sum() / weights.sum()).item()
+    return (torch.where(weights > 0, weights * values, 0.0).sum() / weights.sum()).item()
 
 
 @exercise.alternative
@@ -98,6 +102,45 @@ def tensors_added_up(means, sizes):
     return sum(mean * size for mean, size in zip(means, sizes)) / sum(sizes)
 
 
+@exercise.wrong(
+    "A batch without samples has the mean NaN, and NaN * 0 is NaN. Leave such batches out before you multiply.",
+    fault="division-by-zero",
+)
+def nan_of_an_empty_batch(means, sizes):
+    return sum(float(mean) * size for mean, size in zip(means, sizes)) / sum(sizes)
+
+
+@exercise.wrong(
+    "Every mean that is NaN is left out, also where the batch had samples. The epoch then looks sound although the "
+    "model broke in it. Only the size says whether a batch counts."
+)
+def every_nan_left_out(means, sizes):
+    pairs = [(float(mean), size) for mean, size in zip(means, sizes)]
+    return sum(mean * size for mean, size in pairs if mean == mean) / sum(sizes)
+
+
+@exercise.wrong(
+    "Mean times size is computed in the dtype of the mean. In float16 it overflows at 65504, which is a loss of 300 "
+    "times 300 samples. Make Python floats of the means first.",
+    fault="half-overflow",
+)
+def products_in_the_dtype_of_the_means(means, sizes):
+    return float(sum(mean * size for mean, size in zip(means, sizes) if size) / sum(sizes))
+
+
+@exercise.wrong(
+    "The running mean divides by the samples seen so far, and there are none as long as only empty batches came. Skip "
+    "batches without samples.",
+    fault="division-by-zero",
+)
+def nothing_seen_yet(means, sizes):
+    mean, seen = 0.0, 0
+    for value, size in zip(means, sizes):
+        seen += size
+        mean += (float(value) - mean) * size / seen
+    return mean
+
+
 @exercise.probe
 def short_last_batch():
     return [1.0, 2.0, 6.0], [4, 4, 1]
@@ -127,3 +170,23 @@ def an_empty_batch():
 @exercise.probe
 def negative_means():
     return [-1.0, 2.5], [5, 1]
+
+
+@exercise.probe
+def an_empty_batch_of_mean_nan():
+    return [2.0, math.nan, 5.0], [3, 0, 1]
+
+
+@exercise.probe
+def a_batch_that_broke():
+    return [2.0, math.nan, 5.0], [3, 2, 1]
+
+
+@exercise.probe
+def an_empty_batch_first():
+    return [0.0, 1.5, 2.5], [0, 2, 1]
+
+
+@exercise.probe
+def means_in_half_precision():
+    return [torch.tensor(300.0).half(), torch.tensor(20.0).half()], [400, 100]

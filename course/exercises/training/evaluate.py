@@ -19,7 +19,8 @@ exercise = Exercise(
         batch may be smaller than the others. `batches` may be a generator, and holds at least one sample.
 
         - The model works in evaluation mode, and no graph is recorded.
-        - Afterwards it has the mode that it came in.
+        - Afterwards it has the mode that it came in, what was frozen is still frozen, and recording is on or off as it
+          was before.
 
         Example: a batch of 3 with one right, and a batch of 1 with none right, have the accuracy 1/4.
         """,
@@ -204,6 +205,42 @@ def divided_by_the_number_of_batches(model, batches):
     return loss / count, right / count
 
 
+@exercise.wrong(
+    "Recording is switched off by hand and on again at the end. Whoever calls this inside torch.no_grad() gets a graph "
+    "from then on, and an exception in the middle leaves recording off. The context manager restores what was there."
+)
+def recording_switched_on_again(model, batches):
+    was_training = model.training
+    model.eval()
+    loss, right, samples = 0.0, 0, 0
+    torch.set_grad_enabled(False)
+    for inputs, targets in batches:
+        logits = model(inputs)
+        loss += F.cross_entropy(logits, targets, reduction="sum").item()
+        right += (logits.argmax(1) == targets).sum().item()
+        samples += len(targets)
+    torch.set_grad_enabled(True)
+    model.train(was_training)
+    return loss / samples, right / samples
+
+
+@exercise.wrong(
+    "The parameters are frozen and thawed again, all of them: a layer that was frozen before trains from then on. "
+    "torch.no_grad() stops the recording and leaves the parameters alone."
+)
+def all_parameters_thawed(model, batches):
+    was_training = model.training
+    model.eval().requires_grad_(False)
+    loss, right, samples = 0.0, 0, 0
+    for inputs, targets in batches:
+        logits = model(inputs)
+        loss += F.cross_entropy(logits, targets, reduction="sum").item()
+        right += (logits.argmax(1) == targets).sum().item()
+        samples += len(targets)
+    model.train(was_training).requires_grad_(True)
+    return loss / samples, right / samples
+
+
 class Watched(nn.Module):
     """A small classifier that notes whether a graph was recorded."""
 
@@ -258,3 +295,23 @@ def a_generator(answer):
 def one_batch_of_one_sample(answer):
     inputs, targets = samples(1)
     return evaluated(answer, [(inputs, targets + 1)], training=True)
+
+
+@exercise.probe
+def called_where_nothing_is_recorded(answer):
+    inputs, targets = samples(4)
+    modes = []
+    for recording in (False, True):
+        with torch.set_grad_enabled(recording):
+            result, _, _ = evaluated(answer, [(inputs, targets)], training=True)
+            modes.append(torch.is_grad_enabled())
+    return result, modes
+
+
+@exercise.probe
+def a_frozen_layer(answer):
+    inputs, targets = samples(5)
+    model = Watched()
+    model.layers[0].requires_grad_(False)
+    result = answer(model, [(inputs, targets)])
+    return result, [parameter.requires_grad for parameter in model.parameters()], model.recorded

@@ -11,7 +11,7 @@ exercise = ValueExercise(
     title="The first loss",
     task="""
         Before training, a good classifier of ten classes knows nothing: it gives each class the probability 1/10. What
-        cross-entropy does it show? Give it to two decimals, or as an expression.
+        cross-entropy does it show? Give it as a Python number, to two decimals or as an expression.
 
         A first loss far above that number means that the network is confident and wrong: inputs that are not
         normalised, or an initialisation that is too large.
@@ -21,7 +21,7 @@ exercise = ValueExercise(
         "torch uses the natural logarithm, as math.log does.",
     ),
     name="first_loss",
-    expects="the mean of minus the natural logarithm of the right class's probability",
+    expects="a Python number: the mean of minus the natural logarithm of the right class's probability",
     rtol=0.0,
     atol=0.006,
 )

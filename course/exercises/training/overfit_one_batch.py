@@ -186,6 +186,60 @@ def losses_with_their_graphs(model, inputs, targets, steps, lr):
     return losses
 
 
+@exercise.wrong(
+    "The loop ends when the loss is small enough. The task asks for `steps` losses: whoever plots or compares runs "
+    "needs lists of the same length."
+)
+def stops_when_learnt(model, inputs, targets, steps, lr):
+    trained = copy.deepcopy(model).train()
+    optimizer = torch.optim.Adam(trained.parameters(), lr=lr)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(trained(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if losses[-1] < 1e-3:
+            break
+    return losses
+
+
+@exercise.wrong(
+    "All parameters of the copy are set to train, those too that are frozen in the model. A copy of a network with a "
+    "frozen body then learns the batch with the body, and tells nothing of the one that will be trained."
+)
+def frozen_ones_trained(model, inputs, targets, steps, lr):
+    trained = copy.deepcopy(model).train().requires_grad_(True)
+    optimizer = torch.optim.Adam(trained.parameters(), lr=lr)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(trained(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@exercise.wrong(
+    "The gradients are clipped. That is useful in a training step, but the task leaves everything but the learning "
+    "rate at its default, and the losses come out otherwise where gradients are large."
+)
+def gradients_clipped(model, inputs, targets, steps, lr):
+    trained = copy.deepcopy(model).train()
+    optimizer = torch.optim.Adam(trained.parameters(), lr=lr)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(trained(inputs), targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
 def network():
     torch.manual_seed(5)
     return nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
@@ -230,3 +284,28 @@ def one_step(answer):
 @exercise.probe
 def no_steps(answer):
     return seen_of(answer, network(), 0, 0.01)
+
+
+@exercise.probe
+def a_batch_that_is_known_already(answer):
+    model = nn.Linear(3, 3)
+    with torch.no_grad():
+        model.weight.copy_(torch.eye(3) * 12)
+        model.bias.zero_()
+    return answer(model, torch.eye(3), torch.arange(3), 4, 0.01)
+
+
+@exercise.probe
+def a_frozen_layer(answer):
+    model = network()
+    model[0].requires_grad_(False)
+    losses, *_ = seen_of(answer, model, 4, 0.1)
+    return losses, [parameter.requires_grad for parameter in model.parameters()]
+
+
+@exercise.probe
+def large_inputs(answer):
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
+    inputs, targets = batch()
+    return answer(model, 20 * inputs, targets, 5, 0.1)

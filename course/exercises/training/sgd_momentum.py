@@ -272,6 +272,72 @@ class Uphill:
                 p.add_(self.lr * v)
 
 
+@exercise.wrong(
+    "The first velocity is the gradient tensor itself, not a copy. If the next backward() adds to it, because nobody "
+    "called zero_grad(), it changes the velocity behind your back."
+)
+class FirstGradientItself(VelocityOfEachParameter):
+    def __init__(self, parameters, lr, momentum):
+        super().__init__(parameters, lr, momentum)
+        self.velocity = {}
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.parameters:
+            if p.grad is not None:
+                old = self.velocity.get(p)
+                self.velocity[p] = p.grad if old is None else self.momentum * old + p.grad
+                p.sub_(self.lr * self.velocity[p])
+
+
+@exercise.wrong(
+    "The velocities are kept by shape, so two parameters of the same shape share one. Every parameter has a velocity "
+    "of its own."
+)
+class OneForEachShape(VelocityOfEachParameter):
+    def __init__(self, parameters, lr, momentum):
+        super().__init__(parameters, lr, momentum)
+        by_shape = {p.shape: torch.zeros_like(p) for p in self.parameters}
+        self.velocities = [by_shape[p.shape] for p in self.parameters]
+
+
+@exercise.wrong(
+    "The parameter gets new memory at each step. The object is the same, so the model trains, but whatever shares its "
+    "memory, such as a NumPy array or a view that was taken before, keeps the old values. Change it in place.",
+    fault="data-bypasses-autograd",
+)
+class NewMemory(VelocityOfEachParameter):
+    def step(self):
+        for p, v in zip(self.parameters, self.velocities):
+            if p.grad is not None:
+                v.mul_(self.momentum).add_(p.grad)
+                p.data = p.data - self.lr * v
+
+
+@exercise.wrong(
+    "The velocities are float32, whatever dtype the parameters have. In float64 most of the digits are lost: make them "
+    "with zeros_like."
+)
+class VelocityInSinglePrecision(VelocityOfEachParameter):
+    def __init__(self, parameters, lr, momentum):
+        super().__init__(parameters, lr, momentum)
+        self.velocities = [torch.zeros(p.shape) for p in self.parameters]
+
+
+@exercise.wrong(
+    "Recording is switched off by hand and on again at the end. If it was off before, the caller gets a graph from "
+    "then on. The context manager torch.no_grad() restores what was there."
+)
+class RecordingSwitchedOn(VelocityOfEachParameter):
+    def step(self):
+        torch.set_grad_enabled(False)
+        for p, v in zip(self.parameters, self.velocities):
+            if p.grad is not None:
+                v.mul_(self.momentum).add_(p.grad)
+                p.sub_(self.lr * v)
+        torch.set_grad_enabled(True)
+
+
 def network():
     torch.manual_seed(8)
     return nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
@@ -365,3 +431,59 @@ def a_gradient_that_is_missing_once(answer):
         (p.square().sum() + (q.square().sum() if uses_both else 0)).backward()
         optimizer.step()
     return p.detach(), q.detach()
+
+
+@exercise.probe
+def gradients_that_add_up(answer):
+    model = network()
+    optimizer = answer(model.parameters(), 0.1, 0.5)
+    for _ in range(3):
+        backward(model)
+        optimizer.step()
+    return state(model)
+
+
+@exercise.probe
+def parameters_of_the_same_shape(answer):
+    p, q = nn.Parameter(torch.tensor([1.0, 2.0])), nn.Parameter(torch.tensor([3.0, -1.0]))
+    optimizer = answer([p, q], 0.1, 0.5)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (p.square().sum() + 2 * q.square().sum()).backward()
+        optimizer.step()
+    return p.detach(), q.detach()
+
+
+@exercise.probe
+def a_view_of_a_parameter(answer):
+    p = nn.Parameter(torch.tensor([1.0, 2.0]))
+    view, optimizer = p.detach(), answer([p], 0.1, 0.5)
+    p.square().sum().backward()
+    optimizer.step()
+    return view
+
+
+@exercise.probe
+def double_precision(answer):
+    seen = []
+    for optimizer in (answer, torch.optim.SGD):
+        p = nn.Parameter(torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64))
+        made = optimizer([p], 0.1, 0.9)
+        for step in range(3):
+            made.zero_grad()
+            (p * (step + 0.1)).sin().sum().backward()
+            made.step()
+        seen.append(p.detach())
+    return torch.allclose(*seen, rtol=1e-10, atol=0.0)
+
+
+@exercise.probe
+def recording_is_left_as_it_was(answer):
+    model, modes = network(), []
+    optimizer = answer(model.parameters(), 0.1, 0.9)
+    backward(model)
+    for recording in (False, True):
+        with torch.set_grad_enabled(recording):
+            optimizer.step()
+            modes.append(torch.is_grad_enabled())
+    return modes

@@ -16,10 +16,10 @@ exercise = Exercise(
         `train_step(model, optimizer, inputs, targets, max_norm)` does one step on one batch: `inputs` is what the model
         takes, `targets` holds class indices, int64, shape `(N,)`. The model returns logits `(N, C)`.
 
-        - The model trains in training mode, whatever mode it came in.
+        - The model trains in training mode, all layers of it, whatever mode it or one of them came in.
         - Gradients that are left from earlier must not count.
-        - The loss is the cross-entropy. The norm of all gradients together is clipped at `max_norm`, then the optimizer
-          steps, once.
+        - The loss is the cross-entropy, which stays finite for scores that lie hundreds apart.
+        - The norm of all gradients together is clipped at `max_norm`, then the optimizer steps, once.
         - Return the loss of the batch, as it was before the step, as a Python `float`.
         """,
     hints=(
@@ -216,6 +216,51 @@ def loss_after_the_step(model, optimizer, inputs, targets, max_norm):
     return F.cross_entropy(model(inputs), targets).item()
 
 
+@exercise.wrong(
+    "Only the first of the optimizer's groups is clipped. The norm is that of all gradients together, and the step of "
+    "the other groups stays as long as it was."
+)
+def first_group_clipped(model, optimizer, inputs, targets, max_norm):
+    model.train()
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(inputs), targets)
+    loss.backward()
+    nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], max_norm)
+    optimizer.step()
+    return loss.item()
+
+
+@exercise.wrong(
+    "train() is called only if the model's own flag says that it is needed. A layer inside it may be in evaluation "
+    "mode all the same, for each has a flag of its own; train() sets them all.",
+    fault="train-mode-not-restored",
+)
+def only_if_the_flag_says_so(model, optimizer, inputs, targets, max_norm):
+    if not model.training:
+        model.train()
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(inputs), targets)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item()
+
+
+@exercise.wrong(
+    "Softmax first, then its logarithm: a probability that comes out as exactly 0 has the logarithm minus infinity, "
+    "and loss and weights are gone. cross_entropy takes both steps at once, which stays finite.",
+    fault="log-of-zero",
+)
+def logarithm_of_softmax(model, optimizer, inputs, targets, max_norm):
+    model.train()
+    optimizer.zero_grad()
+    loss = F.nll_loss(model(inputs).softmax(dim=1).log(), targets)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item()
+
+
 def steps_of(answer, model, batches, max_norm, lr=0.5):
     """Order of what happened (without zero_grad), losses, and the state afterwards."""
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
@@ -263,3 +308,24 @@ def model_in_evaluation_mode(answer):
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 4)).eval()
     return steps_of(answer, model, [(INPUTS, TARGETS)], max_norm=0.3)
+
+
+@exercise.probe
+def one_layer_in_evaluation_mode(answer):
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 4))
+    model[1].eval()
+    return steps_of(answer, model, [(INPUTS, TARGETS)], max_norm=0.3)
+
+
+@exercise.probe
+def an_optimizer_with_two_groups(answer):
+    model = linear()
+    groups = [{"params": [model.bias]}, {"params": [model.weight], "lr": 0.25}]
+    loss = answer(model, torch.optim.SGD(groups, lr=0.5), INPUTS, TARGETS, 0.5)
+    return loss, model
+
+
+@exercise.probe
+def a_model_that_is_sure_and_wrong(answer):
+    return steps_of(answer, linear(), [(INPUTS * 200, TARGETS)], max_norm=0.5)

@@ -51,6 +51,24 @@ ALLOWED: tuple[Allowed, ...] = (
         reason="ipykernel warns about its own kernel while it shuts down; as an error it keeps the kernel alive.",
     ),
     Allowed(
+        category=FutureWarning,
+        message=r".isinstance\(treespec, LeafSpec\). is deprecated",
+        module=r"",
+        reason="torch 2.11 says this to itself whenever it exports a model; nothing in a lesson can avoid it.",
+    ),
+    Allowed(
+        category=DeprecationWarning,
+        message=r"`torch\.jit\.script_method` is deprecated",
+        module=r"torch\.jit\._script",
+        reason="torch 2.11 says this to itself when the first torch.compile imports the compiler.",
+    ),
+    Allowed(
+        category=UserWarning,
+        message=r"The given buffer is not writable",
+        module=r"torch\.export\.pt2_archive\._package",
+        reason="torch 2.11 says this to itself whenever torch.export.load reads weights.",
+    ),
+    Allowed(
         category=ResourceWarning,
         message=r"",
         module=r"",

@@ -1,0 +1,1 @@
+"""Several processes that train one model: starting them, what they send each other, what that costs."""

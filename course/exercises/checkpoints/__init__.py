@@ -1,0 +1,1 @@
+"""The exercises of lesson 07, Checkpoints, resuming, reproducibility: one file an exercise."""

@@ -1,0 +1,1 @@
+"""The exercises of lesson 06, Debugging clinic: one file an exercise."""

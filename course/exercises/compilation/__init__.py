@@ -1,0 +1,1 @@
+"""The exercises of lesson 09, torch.compile: one file an exercise."""

@@ -1,0 +1,1 @@
+"""The exercises of lesson 12, Export: one file an exercise."""

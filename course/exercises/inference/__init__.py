@@ -1,0 +1,1 @@
+"""The exercises of lesson 14, From checkpoint to answer: one file an exercise."""

@@ -1,0 +1,1 @@
+"""The exercises of lesson 10, Profiling and throughput: one file an exercise."""
