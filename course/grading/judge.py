@@ -1,0 +1,148 @@
+"""Judge what the worker observed. Only here, outside of the protection, are references and wrong answers known.
+
+The words are those of `check`: the same comparison, the same diagnosis by example. What differs is where the answer
+ran, and that its report is read as one reads a stranger's: in full, in order, in form, or not at all.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Any
+
+from course.checking import Outcome, Verdict
+from course.checking.check import _not_attempted, _unfinished, _verdict, _wanted, _wrong_kind
+from course.checking.diagnose import expected_observations
+from course.checking.exercise import ChoiceExercise, Exercise
+from course.checking.isolate import Run
+from course.checking.observation import Observation
+from course.checking.observe import PASSES
+from course.checking.source import is_empty, skeleton, stub_skeleton
+from course.checking.state import preserved_state
+from course.grading.gate import findings
+from course.grading.program import Program
+from course.grading.reading import Seen
+from course.grading.row import Row
+
+CONTAINED = "CONTAINED"
+REVIEW = "It passes every probe, but is not judged by the machine alone. Read this answer:"
+
+
+def is_stub_text(text: str, stub: str) -> bool:
+    """Whether a definition says no more than the stub."""
+    try:
+        return is_empty(text) or skeleton(text) == stub_skeleton(stub)
+    except (SyntaxError, ValueError, RecursionError, AttributeError):
+        return False
+
+
+def judged(submission: str, exercise: Exercise, program: Program, seen: Seen) -> Row:
+    """The row of one exercise. Never raises because of what was reported."""
+    notes = list(program.notes)
+    if seen.left:
+        notes.append(f"{seen.left} process(es) that it had started were still running; they were ended.")
+    try:
+        with preserved_state():
+            verdict, contained = _judged(exercise, program, seen)
+    except Exception as error:
+        verdict, contained = None, f"What it reported cannot be judged ({type(error).__name__})."
+    if contained:
+        notes.insert(0, contained)
+    elif verdict is not None and seen.replaced:
+        notes.append(f"It replaced {', '.join(seen.replaced)}.")
+    note = " ".join(notes) or None
+    if verdict is None:
+        return Row(submission, exercise.id, CONTAINED, note=note, seconds=seen.seconds)
+    outcome = CONTAINED if contained else verdict.outcome.value
+    return Row(
+        submission,
+        exercise.id,
+        outcome,
+        verdict.diagnosis,
+        verdict.fault,
+        verdict.wrong_answer,
+        verdict.seen,
+        verdict.expected,
+        note,
+        seen.seconds,
+    )
+
+
+def _judged(exercise: Exercise, program: Program, seen: Seen) -> tuple[Verdict | None, str | None]:
+    """The verdict, and why it does not stand."""
+    if seen.contained:
+        return None, seen.contained
+    if seen.ended is not None:
+        return _cut_short(exercise, seen), None
+    if seen.problem is not None:
+        return Verdict(exercise.id, Outcome.ERROR, seen.problem), None
+    if seen.facts is not None and (unfit := _unfit(exercise, seen.facts)):
+        return unfit, None
+    turns = _turns(exercise, program, seen)
+    verdict = _verdict(exercise, expected_observations(exercise), *turns)
+    if not verdict.passed:
+        return verdict, None
+    reasons = [f"uses {what}" for what in findings(program.source, exercise)]
+    reasons += [f"replaced {what}" for what in seen.replaced]
+    return verdict, f"{REVIEW} it {', '.join(reasons)}." if reasons else None
+
+
+def _cut_short(exercise: Exercise, seen: Seen) -> Verdict:
+    messages = [] if seen.started is None else [("start", 0, 0, seen.started)]
+    return _unfinished(exercise, Run(messages, seen.ended or ""), seen.limit)
+
+
+def _unfit(exercise: Exercise, facts: dict[str, Any]) -> Verdict | None:
+    if facts["ellipsis"]:
+        return _not_attempted(exercise)
+    if exercise.kind in ("value", "choice"):
+        return None
+    problem = _wrong_kind(exercise, _like(facts))
+    if problem is None:
+        return None
+    return Verdict(exercise.id, Outcome.ERROR, problem, seen=facts["what"], expected=f"{_wanted(exercise)} itself")
+
+
+def _like(facts: dict[str, Any]) -> Any:
+    """Some object of the kind that the answer is."""
+    if facts["class"]:
+        return object
+    if not facts["callable"]:
+        return None
+
+    def function() -> None: ...
+
+    if facts["compiled"]:
+        function._torchdynamo_orig_callable = None
+    return function
+
+
+def _turns(exercise: Exercise, program: Program, seen: Seen) -> list[list[Observation]]:
+    source = {
+        index: _observe_source(probe, program) for index, probe in enumerate(exercise.probes) if probe.requirement
+    }
+    turns = []
+    for turn in range(PASSES):
+        turns.append(
+            [
+                source[index] if index in source else _as_compared(exercise, seen.observations[turn, index])
+                for index in range(len(exercise.probes))
+            ]
+        )
+    return turns
+
+
+def _as_compared(exercise: Exercise, seen: Observation) -> Observation:
+    if isinstance(exercise, ChoiceExercise) and type(seen.value) is str:
+        return replace(seen, value=seen.value.strip().lower())
+    return seen
+
+
+def _observe_source(probe: Any, program: Program) -> Observation:
+    """A requirement on the source, held against the text that the submission has, not what its process says it has."""
+    for text in program.own_texts():
+        broken = probe.requirement(ast.parse(text))
+        if broken is not None:
+            first = (ast.get_source_segment(text, broken) or "").splitlines()
+            return Observation(False, note=first[0] if first else None)
+    return Observation(True)
