@@ -42,6 +42,16 @@ def catalogue_observations(exercise: Exercise) -> list[tuple[WrongAnswer, list[O
     return list(zip(exercise.wrong_answers, _catalogue(exercise, exercise.wrong_answers), strict=True))
 
 
+@functools.cache
+def _failures(exercise: Exercise) -> dict[str, int]:
+    """On how many probes each catalogued wrong answer differs from the reference, by its id."""
+    expected = expected_observations(exercise)
+    return {
+        wrong.id: sum(bool(first_difference(exercise, *pair)) for pair in zip(observed, expected, strict=True))
+        for wrong, observed in catalogue_observations(exercise)
+    }
+
+
 def _catalogue(exercise: Exercise, candidates: Sequence[Candidate]) -> list[list[Observation]]:
     answers = [exercise.value_of(candidate) for candidate in candidates]
     run, table = observe(exercise, answers, passes=1, deadline=CATALOGUE_SECONDS, ours=True)
@@ -73,7 +83,7 @@ def rejected(exercise: Exercise, seen: list[Observation], expected: list[Observa
     index = min(failing, key=lambda i: (_is_degenerate(seen[i]), _size(seen[i]), i))
     difference = first_difference(exercise, seen[index], expected[index])
     words = _in_words(exercise, index, seen[index], difference)
-    match = best_match(exercise, seen, expected, failing)
+    match = best_match(exercise, seen, failing)
     if match is None:
         outcome = Outcome.ERROR if seen[index].error else Outcome.WRONG
         text = _without_match(exercise, seen[index], expected[index], difference)
@@ -82,22 +92,19 @@ def rejected(exercise: Exercise, seen: list[Observation], expected: list[Observa
     return Verdict(exercise.id, Outcome.WRONG, text, match.wrong.id, match.wrong.fault, *words)
 
 
-def best_match(
-    exercise: Exercise, seen: list[Observation], expected: list[Observation], failing: list[int]
-) -> Match | None:
+def best_match(exercise: Exercise, seen: list[Observation], failing: list[int]) -> Match | None:
     """The catalogued wrong answer that behaves like this one on at least half of the failing probes.
 
     One that fails mostly elsewhere is a sign only if it agrees on all of them.
     """
-    matches = []
+    matches, failures = [], _failures(exercise)
     for wrong, observed in catalogue_observations(exercise):
         alike = [
             behaves_like(exercise, mine, theirs) and not (mine.error and not is_diagnosable(mine.error))
             for mine, theirs in zip(seen, observed, strict=True)
         ]
-        failed_there = [i for i, theirs in enumerate(observed) if first_difference(exercise, theirs, expected[i])]
         common = sum(alike[i] for i in failing)
-        share, overlap = common / len(failing), common / max(1, len(failed_there))
+        share, overlap = common / len(failing), common / max(1, failures[wrong.id])
         if share == 1 or (share >= 0.5 and overlap >= 0.5):
             matches.append(Match(wrong, share, overlap, sum(alike)))
     return max(matches, key=lambda match: (match.share, match.agreeing), default=None)

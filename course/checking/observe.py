@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import importlib
 import inspect
 import linecache
@@ -52,16 +53,16 @@ def observe_probe(exercise: Exercise, probe: Probe, answer: Any, seed: int) -> O
     # The filters of the notebook or of its runner must not decide what an answer does.
     warnings.simplefilter("ignore")
     if probe.takes_answer:
-        torch.manual_seed(seed)
+        _seed(seed)
         value = _called(probe.function, (answer,), answer, own_code=probe.function.__code__)
         return Observation(value if type(value) is ErrorSeen else Encoder(own_class=_own(answer))(value))
-    torch.manual_seed(INPUT_SEED)
+    _seed(INPUT_SEED)
     inputs = probe.function()
     inputs = inputs if type(inputs) is tuple else (inputs,)
     flat = list(leaves(inputs))
     shown = tuple(Encoder()(argument) for argument in inputs)
     before = [Encoder()(leaf) for leaf in flat]
-    torch.manual_seed(seed)
+    _seed(seed)
     value = _called(answer, inputs, answer)
     after = [Encoder()(leaf) for leaf in flat]
     mutated = tuple((i, new) for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)
@@ -69,6 +70,19 @@ def observe_probe(exercise: Exercise, probe: Probe, answer: Any, seed: int) -> O
         return Observation(value, shown, mutated)
     encoded = Encoder(inputs, _own(answer))(value)
     return Observation(encoded, shown, mutated, _gradients(exercise, value, flat))
+
+
+def _seed(seed: int) -> None:
+    # Without an accelerator torch.manual_seed still formats the call stack for one that may come: dearer than a probe.
+    if _has_accelerator():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+
+
+@functools.cache
+def _has_accelerator() -> bool:
+    return torch.accelerator.is_available()
 
 
 def _own(answer: Any) -> type | None:

@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-from course.checking.check import _python_numbers, _what
 from course.checking.exercise import Exercise, ValueExercise
+from course.checking.judging import in_words, python_numbers
 from course.checking.observe import INPUT_SEED, PASSES, observe_probe
 from course.checking.state import preserved_state
 from course.exercises import load_exercise
@@ -117,7 +117,7 @@ def _messages(tasks: list[dict[str, Any]], folder: str, before: Baseline) -> Ite
 
 def _observations(exercise: Exercise, answer: Any) -> Iterator[tuple[Any, ...]]:
     if isinstance(exercise, ValueExercise):
-        answer = _python_numbers(answer)
+        answer = python_numbers(answer)
     for turn in range(PASSES):
         for index, probe in enumerate(exercise.probes):
             if probe.requirement is not None:  # the grader reads the source itself
@@ -139,7 +139,7 @@ def _facts(exercise: Exercise, answer: Any) -> dict[str, Any]:
         "class": issubclass(kind, type),
         "callable": callable(answer),
         "compiled": bool(compiled),
-        "what": None if isinstance(exercise, ValueExercise) else _what(answer)[:400],
+        "what": None if isinstance(exercise, ValueExercise) else in_words(answer)[:400],
     }
 
 

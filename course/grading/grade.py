@@ -231,13 +231,13 @@ def _without_program(submission: str, exercise: Exercise, found: NoProgram, note
     """The row of an exercise for which there is nothing to run."""
     if found.outcome == "ERROR":
         return Row(submission, exercise.id, "ERROR", found.reason, note=_joined(found.notes, notes))
-    from course.checking.check import _not_attempted
+    from course.checking.judging import not_attempted
 
     return Row(
         submission,
         exercise.id,
         found.outcome,
-        _not_attempted(exercise).diagnosis,
+        not_attempted(exercise).diagnosis,
         note=_joined((found.reason,), found.notes, notes),
     )
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from course.checking import Outcome, Verdict
-from course.checking.check import _not_attempted, _unfinished, _verdict, _wanted, _wrong_kind
 from course.checking.diagnose import expected_observations
 from course.checking.exercise import ChoiceExercise, Exercise
 from course.checking.isolate import Run
+from course.checking.judging import asked_for, not_attempted, unfinished, verdict_on, wrong_kind
 from course.checking.observation import Observation
 from course.checking.observe import PASSES
 from course.checking.source import is_empty, skeleton, stub_skeleton
@@ -79,7 +79,7 @@ def _judged(exercise: Exercise, program: Program, seen: Seen) -> tuple[Verdict |
     if seen.facts is not None and (unfit := _unfit(exercise, seen.facts)):
         return unfit, None
     turns = _turns(exercise, program, seen)
-    verdict = _verdict(exercise, expected_observations(exercise), *turns)
+    verdict = verdict_on(exercise, expected_observations(exercise), *turns)
     if not verdict.passed:
         return verdict, None
     reasons = [f"uses {what}" for what in findings(program.source, exercise)]
@@ -89,18 +89,18 @@ def _judged(exercise: Exercise, program: Program, seen: Seen) -> tuple[Verdict |
 
 def _cut_short(exercise: Exercise, seen: Seen) -> Verdict:
     messages = [] if seen.started is None else [("start", 0, 0, seen.started)]
-    return _unfinished(exercise, Run(messages, seen.ended or ""), seen.limit)
+    return unfinished(exercise, Run(messages, seen.ended or ""), seen.limit)
 
 
 def _unfit(exercise: Exercise, facts: dict[str, Any]) -> Verdict | None:
     if facts["ellipsis"]:
-        return _not_attempted(exercise)
+        return not_attempted(exercise)
     if exercise.kind in ("value", "choice"):
         return None
-    problem = _wrong_kind(exercise, _like(facts))
+    problem = wrong_kind(exercise, _like(facts))
     if problem is None:
         return None
-    return Verdict(exercise.id, Outcome.ERROR, problem, seen=facts["what"], expected=f"{_wanted(exercise)} itself")
+    return Verdict(exercise.id, Outcome.ERROR, problem, seen=facts["what"], expected=f"{asked_for(exercise)} itself")
 
 
 def _like(facts: dict[str, Any]) -> Any:

@@ -532,12 +532,12 @@ case(
 case(
     "patches the checker",
     """
-    import course.checking.compare, course.checking.check, course.checking.diagnose, course.checking.observe
+    import course.checking.compare, course.checking.diagnose, course.checking.judging, course.checking.observe
     def flatten_elements(x):
-        for module in (course.checking.compare, course.checking.check, course.checking.diagnose):
+        for module in (course.checking.compare, course.checking.judging, course.checking.diagnose):
             module.first_difference = lambda *a: None
             module.differences = lambda *a: iter(())
-        course.checking.check.rejected = lambda e, *a: course.checking.check.Verdict(e.id, "PASSED")
+        course.checking.judging.rejected = lambda e, *a: course.checking.judging.Verdict(e.id, "PASSED")
     """
     + WRONG,
     "WRONG",
