@@ -13,6 +13,9 @@ NEEDS_GPU = "needs a device other than the CPU to be seen"
 AFTER_TRAINING = "a fault of an exported or quantized model, not of training"
 OUTSIDE = "happens in the program around the step (the epoch loop, the launcher, two runs compared)"
 
+SLOW = "slow and not wrong: at most a note"
+MEASURED = "a fault of how something was timed, not of the training"
+
 # Faults of the catalogue that are not made a setup.
 LEFT_OUT = {
     "cpu-build-installed": "a fault of the installation: `course env` finds it",
@@ -28,19 +31,26 @@ LEFT_OUT = {
     "missing-super-init": AT_BUILD,
     "sampler-and-shuffle": AT_BUILD,
     "missing-main-guard": OUTSIDE,
-    "workers-restarted": "slow and not wrong: at most a note, and restarting is right where data are small",
+    "workers-restarted": f"{SLOW}, and restarting is right where data are small",
     "pretrained-normalisation": "that weights are pretrained cannot be seen from the weights",
     "label-misaligned": "seen from one batch, wrong labels and hard data look the same",
     "optimizer-not-restored": OUTSIDE,
     "scheduler-not-restored": OUTSIDE,
     "seed-incomplete": OUTSIDE,
     "nondeterministic-kernel": OUTSIDE,
-    "warmup-in-timing": OUTSIDE,
+    "warmup-in-timing": MEASURED,
     "hook-after-compile": OUTSIDE,
     "sampler-set-epoch": OUTSIDE,
     "not-launched-with-torchrun": OUTSIDE,
     "same-seed-on-all-ranks": OUTSIDE,
     "metric-not-reduced": OUTSIDE,
+    "clock-without-synchronise": MEASURED,
+    "warm-up-timed": MEASURED,
+    "python-loop-over-images": SLOW,
+    "item-in-the-loop": SLOW,
+    "one-draw-for-the-batch": "a batch whose images were all mirrored looks like a batch of such images",
+    "checkpointed-dropout-redrawn": "only a run without checkpointing shows other gradients, and none is made",
+    "learning-rate-not-scaled": OUTSIDE,
     **dict.fromkeys(
         (
             "trace-loses-branch",

@@ -33,16 +33,27 @@ def as_submitted(exercise, candidate):
     if isinstance(exercise, ValueExercise):
         return f"{exercise.name} = {exercise.value_of(candidate)!r}\n"
     file = ast.parse(exercise_path(exercise.id).read_text(encoding="utf-8"))
-    parts = []
+    parts, catalogued = [], {}
     for node in file.body:
-        roles = [ast.unparse(decorator).split("(")[0] for decorator in getattr(node, "decorator_list", ())]
-        imports = isinstance(node, (ast.Import, ast.ImportFrom)) and "course.checking" not in ast.unparse(node)
-        helper = isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not [
-            r for r in roles if r.startswith("exercise.")
-        ]
-        if imports or helper or (isinstance(node, ast.Assign) and "Exercise(" not in ast.unparse(node)):
-            parts.append(ast.unparse(node))
-    return "\n".join([*parts, renamed(source_of(candidate.obj), exercise.name)])
+        definition = isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        decorators = (
+            [each for each in node.decorator_list if ast.unparse(each).startswith("exercise.")] if definition else []
+        )
+        if decorators:
+            node.decorator_list = []
+            catalogued[node.name] = node
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            parts += [] if "course.checking" in ast.unparse(node) else [node]
+        elif definition or (isinstance(node, ast.Assign) and "Exercise(" not in ast.unparse(node)):
+            parts.append(node)
+    answer = renamed(source_of(candidate.obj), exercise.name)
+    bases, todo = [], [ast.parse(answer)]
+    while todo:
+        used = {each.id for each in ast.walk(todo.pop()) if isinstance(each, ast.Name)}
+        for name in sorted(used & catalogued.keys() - {candidate.obj.__name__}):
+            bases.insert(0, catalogued.pop(name))
+            todo.append(bases[0])
+    return "\n".join([*map(ast.unparse, [*parts, *bases]), answer])
 
 
 def checked(exercise, path, source):
