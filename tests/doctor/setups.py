@@ -12,7 +12,6 @@ AT_BUILD = "raises while the setup is being built, before `examine` can be calle
 NEEDS_GPU = "needs a device other than the CPU to be seen"
 AFTER_TRAINING = "a fault of an exported or quantized model, not of training"
 OUTSIDE = "happens in the program around the step (the epoch loop, the launcher, two runs compared)"
-
 SLOW = "slow and not wrong: at most a note"
 MEASURED = "a fault of how something was timed, not of the training"
 
