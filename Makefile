@@ -94,14 +94,14 @@ test: lint
 	@echo "== notebooks are what their sources say"
 	$(BIN)/python -m course build --check
 	@echo "== tests"
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --junitxml=reports/pytest.xml $(PYTEST_ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --junitxml=reports/pytest.xml $(PYTEST_ARGS)
 
 # Lessons whose source differs from the last commit.
 CHANGED = $(sort $(patsubst lessons/%.py,%,$(shell git status --porcelain --no-renames -- 'lessons/*.py' | sed -n '/^ *D/!s/^...//p')))
 
 quick: lint
 	@echo "== tests that are not marked slow, last failures first"
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow" --failed-first $(PYTEST_ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow" --failed-first $(PYTEST_ARGS)
 	@echo "== changed lessons: $(or $(CHANGED),none)"
 	$(if $(CHANGED),$(BIN)/python -m course build $(CHANGED))
 	$(if $(CHANGED),$(ONE_THREAD) $(BIN)/python -m course run --jobs $(JOBS) --output reports/quick $(CHANGED))

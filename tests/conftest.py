@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +48,29 @@ def reports(root: Path) -> Path:
     folder = root / "reports"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+# Few tests that take minutes. They begin first: last, they would keep one process busy while the others have ended.
+LONG = (
+    "tests/lessons/test_solved.py",
+    "tests/lessons/",
+    "tests/exercises/test_mutants.py",
+    "tests/browser/",
+    "tests/site/",
+    "tests/grading/",
+    "tests/publishing/",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let interrupts through. A shell that runs this in the background has them ignored, by every child as well."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, file by file, see the Makefile."""
+    items.sort(key=lambda item: next((i for i, long in enumerate(LONG) if item.nodeid.startswith(long)), len(LONG)))
 
 
 OWN = ("COURSE_HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 
 import nbclient
 import nbformat
@@ -17,7 +18,9 @@ FAILS = "raise IndexError('Target 10 is out of bounds.')"
 
 
 @pytest.fixture
-def shell(shown):
+def shell(shown, monkeypatch):
+    # IPython puts a module of its own in its place, from which no process can be spawned.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     made = InteractiveShell()
     yield made
     # IPython would tidy up at the end of the process, when the tests' folders are gone.
