@@ -13,7 +13,9 @@ from torch import nn
 
 MAX_DEPTH = 12
 MAX_ITEMS = 2_000
-MAX_BYTES = 16 * 2**20
+MAX_BYTES = 4 * 2**20  # of all tensors and arrays of one value together
+MAX_TEXT = 2**20  # characters and bytes, likewise
+HASHED_APART = 2**61 - 1  # CPython's hash of an int is its remainder by this: larger keys can all have the same
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
 
@@ -123,7 +125,7 @@ class Encoder:
     def __init__(self, inputs: tuple[Any, ...] = (), own_class: type | None = None) -> None:
         self.buffers = [memory_range(leaf) for leaf in leaves(inputs)]
         self.own_class = own_class
-        self.items = 0
+        self.items = self.data = self.text = 0
 
     def __call__(self, value: Any, depth: int = 0) -> Any:
         self.items += 1
@@ -131,7 +133,7 @@ class Encoder:
             return ObjectSeen("too many or too deeply nested values")
         kind = type(value)
         if kind in PLAIN:
-            if kind in (str, bytes) and len(value) > MAX_BYTES:
+            if kind in (str, bytes) and not self._fits(value):
                 return ObjectSeen(f"a {kind.__name__} of {len(value)} characters")
             return value
         if issubclass(kind, torch.Tensor):
@@ -139,7 +141,8 @@ class Encoder:
         if kind.__module__ == "numpy":
             return self._array(value)
         if issubclass(kind, nn.Module):
-            state = {name: self._tensor(tensor) for name, tensor in nn.Module.state_dict(value).items()}
+            entries = list(nn.Module.state_dict(value).items())[:MAX_ITEMS]
+            state = {self._key(name): self._tensor(tensor) for name, tensor in entries}
             return ModuleSeen(self._type_name(kind), bool(value.training), state)
         if issubclass(kind, tuple):
             return tuple(self(item, depth + 1) for item in tuple.__iter__(value))
@@ -148,6 +151,8 @@ class Encoder:
         if kind is dict:
             return {self._key(key): self(item, depth + 1) for key, item in list(value.items())[:MAX_ITEMS]}
         if kind in (set, frozenset):
+            if len(value) > MAX_ITEMS:
+                return ObjectSeen(f"a set of {len(value)} items")
             return ("set", sorted(str(self._key(item)) for item in value))
         if kind in (torch.dtype, torch.device, torch.layout, torch.memory_format):
             return ObjectSeen(self._type_name(kind), str(value))
@@ -157,7 +162,24 @@ class Encoder:
         return "the answer's class" if kind is self.own_class else type.__getattribute__(kind, "__name__")
 
     def _key(self, key: Any) -> Any:
-        return key if type(key) in PLAIN else self._type_name(type(key))
+        kind = type(key)
+        if kind not in PLAIN or (kind in (str, bytes) and not self._fits(key)):
+            return self._type_name(kind)
+        if kind is int and abs(key) >= HASHED_APART:
+            return f"the int {key:#x}" if key.bit_length() < 1_000 else "an int of many digits"
+        return f"the complex {key!r}" if kind is complex else key
+
+    def _fits(self, text: str | bytes) -> bool:
+        if self.text + len(text) > MAX_TEXT:
+            return False
+        self.text += len(text)
+        return True
+
+    def _keeps(self, size: int) -> bool:
+        if self.data + size > MAX_BYTES:
+            return False
+        self.data += size
+        return True
 
     def _shares(self, value: Any) -> tuple[int, ...]:
         mine = memory_range(value)
@@ -169,7 +191,7 @@ class Encoder:
         name = str(value.dtype).removeprefix("torch.")
         if value.layout is not torch.strided or value.is_quantized or value.is_nested:
             return ObjectSeen(f"a {value.layout} tensor of dtype {name}")
-        keep = value.device.type != "meta" and value.numel() * value.element_size() <= MAX_BYTES
+        keep = value.device.type != "meta" and self._keeps(value.numel() * value.element_size())
         data = None
         if keep:
             plain = value.detach().resolve_conj().resolve_neg().cpu().clone(memory_format=torch.contiguous_format)
@@ -189,7 +211,7 @@ class Encoder:
 
         array = numpy.asarray(value)
         name = "bool" if array.dtype == bool else array.dtype.name
-        if not isinstance(getattr(torch, name, None), torch.dtype) or array.nbytes > MAX_BYTES:
+        if not isinstance(getattr(torch, name, None), torch.dtype) or not self._keeps(array.nbytes):
             return ObjectSeen(f"a NumPy array of dtype {name}")
         stride = tuple(step // array.itemsize for step in array.strides)
         return TensorSeen(tuple(array.shape), name, array.tobytes(), stride, self._shares(value), array=True)

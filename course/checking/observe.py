@@ -11,8 +11,9 @@ import linecache
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from types import FunctionType
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from types import BuiltinFunctionType, CellType, FunctionType
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ import torch
 from course.checking.exercise import Exercise, Probe
 from course.checking.isolate import Run, run_isolated
 from course.checking.observation import Encoder, ErrorSeen, Observation, leaves
-from course.checking.source import source_of
+from course.checking.source import lambda_source, plain_function, source_of
 from course.checking.state import preserved_state
 
 INPUT_SEED = 20_000
@@ -34,6 +35,8 @@ UNDIAGNOSABLE = {"NameError", "UnboundLocalError", "SyntaxError", "IndentationEr
 ARITY = re.compile(
     r"positional argument|required (?:keyword-only )?argument|unexpected keyword argument|multiple values for"
 )
+NAMED = (FunctionType, type)
+FROM_ELSEWHERE = (FunctionType, BuiltinFunctionType)
 
 
 class CheckFailed(RuntimeError):
@@ -54,7 +57,7 @@ def observe_probe(exercise: Exercise, probe: Probe, answer: Any, seed: int) -> O
     warnings.simplefilter("ignore")
     if probe.takes_answer:
         _seed(seed)
-        value = _called(probe.function, (answer,), answer, own_code=probe.function.__code__)
+        value = _called(probe.function, (answer,), answer, exercise.name, own_code=probe.function.__code__)
         return Observation(value if type(value) is ErrorSeen else Encoder(own_class=_own(answer))(value))
     _seed(INPUT_SEED)
     inputs = probe.function()
@@ -63,7 +66,7 @@ def observe_probe(exercise: Exercise, probe: Probe, answer: Any, seed: int) -> O
     shown = tuple(Encoder()(argument) for argument in inputs)
     before = [Encoder()(leaf) for leaf in flat]
     _seed(seed)
-    value = _called(answer, inputs, answer)
+    value = _called(answer, inputs, answer, exercise.name)
     after = [Encoder()(leaf) for leaf in flat]
     mutated = tuple((i, new) for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)
     if type(value) is ErrorSeen:
@@ -89,19 +92,22 @@ def _own(answer: Any) -> type | None:
     return answer if issubclass(type(answer), type) else None
 
 
-def _called(function: Any, arguments: tuple[Any, ...], answer: Any, own_code: Any = None) -> Any:
+def _called(function: Any, arguments: tuple[Any, ...], answer: Any, name: str, own_code: Any = None) -> Any:
     try:
         return function(*arguments)
     except BaseException as error:
-        return _error_seen(error, answer, own_code)
+        return _error_seen(error, answer, name, own_code)
 
 
-def _error_seen(error: BaseException, answer: Any, own_code: Any) -> ErrorSeen:
+def _error_seen(error: BaseException, answer: Any, name: str, own_code: Any) -> ErrorSeen:
     kind = type(error)
     try:
         message = str(error)
     except BaseException:
         message = "(its message could not be read)"
+    if name and (own := _own(answer)) is not None:
+        # A catalogued class has a name of its own, and errors tell it. (Exercises without answers have no name.)
+        message = re.sub(rf"\b{re.escape(type.__getattribute__(own, '__name__'))}\b", name, message)
     if len(message) > MAX_MESSAGE:
         message = message[:MAX_MESSAGE] + " ..."
     bases = tuple(base.__name__ for base in kind.__mro__)
@@ -143,27 +149,51 @@ def _observe_source(probe: Probe, answer: Any) -> Observation:
     for text in _own_sources(answer):
         broken = probe.requirement(ast.parse(text))
         if broken is not None:
-            first = (ast.get_source_segment(text, broken) or "").splitlines()
-            return Observation(False, note=first[0] if first else None)
+            first = (ast.get_source_segment(text, broken) or "").split("\n", 1)[0]
+            return Observation(False, note=first or None)
     return Observation(True)
 
 
 def _own_sources(answer: Any) -> list[str]:
-    """Source of the answer and of the functions of the same module that it uses, directly or not."""
+    """Source of the answer and of the functions and classes of the same module that it uses, directly or not.
+
+    A function from elsewhere that has another name here counts as an import under that name.
+    """
     texts, todo, known = [], [answer], set()
     while todo:
-        function = todo.pop()
-        text = source_of(function)
-        if text is None or id(function) in known:
+        user = todo.pop()
+        text = source_of(user) or lambda_source(user)
+        if text is None or id(user) in known:
             continue
-        known.add(id(function))
+        known.add(id(user))
         texts.append(text)
-        scope = getattr(function, "__globals__", {})
-        names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-        for other in (scope.get(name) for name in sorted(names)):
-            if type(other) is FunctionType and other.__module__ == function.__module__:
-                todo.append(other)
+        scope = _scope(user)
+        for name in sorted({node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}):
+            used = scope.get(name)
+            if issubclass(type(used), NAMED) and used.__module__ == user.__module__:
+                todo.append(used)
+            elif type(used) in FROM_ELSEWHERE and used.__name__.isidentifier() and used.__name__ != name:
+                texts.append(f"from elsewhere import {used.__name__} as {name}\n")
     return texts
+
+
+def _scope(user: Any) -> Mapping[str, Any]:
+    """The global names, and those of enclosing functions, that a function or a class's methods can read."""
+    values = vars(user).values() if issubclass(type(user), type) else [user]
+    scopes: list[dict[str, Any]] = []
+    for function in filter(None, map(plain_function, values)):
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        scopes.append({name: cell.cell_contents for name, cell in cells if _is_filled(cell)})
+        scopes.append(function.__globals__)
+    return ChainMap(*scopes)
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
 
 
 def _all_observations(exercise: Exercise, answers: Sequence[Any], passes: int) -> Iterator[tuple[Any, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import io
 import linecache
 import re
 import textwrap
@@ -21,8 +22,18 @@ def source_of(obj: Any) -> str | None:
         return None
     if node is None:
         return None
-    lines = text.splitlines(keepends=True)
-    return "".join(lines[node.lineno - 1 : node.end_lineno]).rstrip() + "\n"
+    return "\n".join(text.split("\n")[node.lineno - 1 : node.end_lineno]).rstrip() + "\n"
+
+
+def lambda_source(obj: Any) -> str | None:
+    """The lambda expressions of the statement in which this one was written, one a line; None where there is none."""
+    if type(obj) is not FunctionType or obj.__name__ != "<lambda>":
+        return None
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(obj)))
+    except (OSError, TypeError, SyntaxError, LookupError):  # such as a line out of the middle of a statement
+        return None
+    return "".join(ast.unparse(node) + "\n" for node in ast.walk(tree) if isinstance(node, ast.Lambda)) or None
 
 
 def _class_text(cls: type) -> str:
@@ -30,7 +41,7 @@ def _class_text(cls: type) -> str:
 
     inspect goes by the module's file instead, which a notebook does not have, and takes the first class of that name.
     """
-    codes = [function.__code__ for value in vars(cls).values() if (function := _plain_function(value))]
+    codes = [function.__code__ for value in vars(cls).values() if (function := plain_function(value))]
     if not codes:
         return inspect.getsource(cls)
     # Methods that a decorator generated have no text.
@@ -45,7 +56,8 @@ def _class_text(cls: type) -> str:
     raise OSError(f"the source of {cls.__name__} was not found")
 
 
-def _plain_function(value: Any) -> FunctionType | None:
+def plain_function(value: Any) -> FunctionType | None:
+    """The function behind a method, a property or a wrapper; None where there is none."""
     value = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
     if type(value) is not FunctionType:
         return None
@@ -82,7 +94,7 @@ def with_body(stub: str, reference: str) -> str:
 
 def _head(text: str, *, docstring: bool) -> list[str]:
     node = definition(text)
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     if docstring and ast.get_docstring(node) is not None:
         return lines[: node.body[0].end_lineno]
     end = node.lineno
@@ -93,11 +105,16 @@ def _head(text: str, *, docstring: bool) -> list[str]:
 
 def _body(text: str) -> list[str]:
     node = definition(text)
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     first = node.body[0]
     if first.lineno == node.lineno:  # everything on one line: "def f(x): return x"
         return ["    " + lines[0][first.col_offset :]]
     return lines[len(_head(text, docstring=ast.get_docstring(node) is not None)) :]
+
+
+def _lines(text: str) -> list[str]:
+    """With their ends, and as the numbers of a syntax tree count them: str.splitlines divides at form feeds, too."""
+    return list(io.StringIO(text))
 
 
 class _Plain(ast.NodeTransformer):

@@ -6,6 +6,7 @@ are right; see :mod:`course.grading.judge`.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import linecache
@@ -13,22 +14,24 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from os import getpid
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from course.checking.exercise import Exercise, ValueExercise
+from course.checking.exercise import Exercise, Probe, ValueExercise
 from course.checking.judging import in_words, python_numbers
 from course.checking.observe import INPUT_SEED, PASSES, observe_probe
 from course.checking.state import preserved_state
-from course.exercises import load_exercise
-from course.grading.intact import Baseline, replaced
+from course.exercises import exercise_path, load_exercise
+from course.grading.intact import Baseline, changed_for_a_while, replaced
 from course.grading.observing import MAX_FRAME, frame
 
 MAX_NAMES = 8
+PR_SET_DUMPABLE = 4
 FAILED_STATUS = 70
 
 
@@ -42,12 +45,19 @@ def take_part(job: int, result: int, folder: str, before: Baseline) -> None:
         with os.fdopen(job, "rb") as file:
             work = json.load(file)
         os.setsid()
+        _be_measurable()
         _confine(work["limits"], keep=result)
         os.chdir(folder)
         os.environ.update(HOME=folder, TMPDIR=folder)
         _report(work, result, folder, before)
     finally:
         os._exit(FAILED_STATUS)
+
+
+def _be_measurable() -> None:
+    """Let the worker see how much of this process's memory is its own; see sweeping."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 def _confine(limits: dict[str, int], keep: int) -> None:
@@ -106,20 +116,30 @@ def _messages(tasks: list[dict[str, Any]], folder: str, before: Baseline) -> Ite
     for number, task in enumerate(tasks):
         yield ("task", number)
         exercise = load_exercise(task["exercise"])
+        probes = tuple(replace(probe) for probe in exercise.probes)  # which the answer has not seen
+        text = _text_of(exercise.id)
+        changed_for_a_while(before)
         answer, problem = _run(task, folder)
         yield ("answer", problem, None if problem else _facts(exercise, answer))
         if problem is None:
-            yield from _observations(exercise, answer)
-        yield ("end", number, replaced(before)[:MAX_NAMES])
+            yield from _observations(exercise, probes, answer)
+        changed = [*replaced(before), *changed_for_a_while(before, text)]
+        yield ("end", number, changed[:MAX_NAMES])
         del answer
     yield ("done",)
 
 
-def _observations(exercise: Exercise, answer: Any) -> Iterator[tuple[Any, ...]]:
+def _text_of(exercise: str) -> str:
+    """What is shown here of an exercise's file and of the helpers beside it."""
+    path = exercise_path(exercise)
+    return "".join(each.read_text(encoding="utf-8") for each in (path, *path.parent.glob("_*.py")))
+
+
+def _observations(exercise: Exercise, probes: Sequence[Probe], answer: Any) -> Iterator[tuple[Any, ...]]:
     if isinstance(exercise, ValueExercise):
         answer = python_numbers(answer)
     for turn in range(PASSES):
-        for index, probe in enumerate(exercise.probes):
+        for index, probe in enumerate(probes):
             if probe.requirement is not None:  # the grader reads the source itself
                 continue
             yield ("start", turn, index)
@@ -151,7 +171,7 @@ def _run(task: dict[str, Any], folder: str) -> tuple[Any, str | None]:
     # Registered, so that `inspect` finds the source of classes.
     sys.modules["answer"] = module
     source = "".join(text for text, _ in task["pieces"])
-    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    linecache.cache[path] = (len(source), None, [f"{line}\n" for line in source.split("\n")[:-1]], path)
     home = sys.modules[f"course.exercises.{task['exercise']}"]
     module.__dict__.update({name: vars(home)[name] for name in task["fallback"] if name in vars(home)})
     line, flags = 0, 0

@@ -28,59 +28,45 @@ INSIDES = {"__builtins__", "__closure__", "__code__", "__globals__", "__subclass
 INSIDES |= {"__getattribute__", "__mro__", "__base__", "__bases__", "__self__", "__wrapped__", "__traceback__"}
 OBJECTS = {"get_objects", "get_referents", "get_referrers"}
 DESCRIPTORS = {"dup", "dup2", "fdopen", "pwrite", "pwritev", "sendfile", "splice", "write", "writev"}
-COMPARISONS = {
-    "__eq__",
-    "__ge__",
-    "__gt__",
-    "__le__",
-    "__lt__",
-    "__ne__",
-    "__bool__",
-    "__float__",
-    "__int__",
-    "__index__",
-}
-COMPARISONS |= {"__array__", "__array_ufunc__", "__array_function__", "__instancecheck__", "__torch_dispatch__"}
-COMPARISONS |= {"__torch_function__", "__class__", "__subclasscheck__", "__hash__", "__reduce__", "__reduce_ex__"}
-MODULES = {
-    "_thread",
-    "builtins",
-    "code",
-    "codeop",
-    "ctypes",
-    "faulthandler",
-    "fcntl",
-    "gc",
-    "imp",
-    "importlib",
-    "inspect",
-}
-MODULES |= {
-    "linecache",
-    "mmap",
-    "pdb",
-    "bdb",
-    "resource",
-    "runpy",
-    "unittest",
-    "threading",
-    "atexit",
-    "signal",
-    "marshal",
-}
+# By these an object decides what Python makes of it; only a probe that looks at the answer itself asks it.
+OPERATORS = {"__bool__", "__eq__", "__float__", "__ge__", "__gt__", "__hash__", "__index__", "__int__", "__le__"}
+OPERATORS |= {"__lt__", "__ne__"}
+COMPARISONS = OPERATORS | {"__array__", "__array_ufunc__", "__array_function__", "__class__", "__instancecheck__"}
+COMPARISONS |= {"__reduce__", "__reduce_ex__", "__subclasscheck__", "__torch_dispatch__", "__torch_function__"}
+MODULES = {"_thread", "atexit", "bdb", "builtins", "code", "codeop", "ctypes", "faulthandler", "fcntl", "gc", "imp"}
+MODULES |= {"importlib", "inspect", "linecache", "marshal", "mmap", "pdb", "posix", "resource", "runpy", "signal"}
+MODULES |= {"threading", "unittest"}
+# What other modules have imported is theirs: torch.sys is sys. Not all of MODULES, some are words that answers use.
+INNER = {"_thread", "builtins", "ctypes", "gc", "importlib", "inspect", "linecache", "os", "posix", "sys"}
 ROOMS = ("course.checking", "course.exercises", "course.grading")
 CALLS = {"__import__", "compile", "eval", "exec", "globals"}
 CHANGES = {"delattr", "setattr", "vars"}  # of what was imported
 SETTINGS = {"backends", "config"}
+MOST_STEPS = 8  # a = torch, b = a, ...
 
 
 def findings(source: str, exercise: Exercise) -> list[str]:
     """What a program uses that none of the exercise's right answers uses, in words."""
-    try:
-        found = set(_uses(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    found = _found(source)
+    if found is None:
         return ["text that cannot be read"]
+    if not _is_looked_at(exercise):
+        found -= {_method(name) for name in OPERATORS}
     return sorted(found - allowed(exercise))
+
+
+# Before a program runs and after it passed; the programs of one submission come in between.
+@functools.lru_cache(64)
+def _found(source: str) -> frozenset[str] | None:
+    try:
+        return frozenset(_uses(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@functools.cache
+def _is_looked_at(exercise: Exercise) -> bool:
+    return any(probe.takes_answer for probe in exercise.probes)
 
 
 @functools.cache
@@ -93,39 +79,53 @@ def allowed(exercise: Exercise) -> frozenset[str]:
 
 
 def _uses(tree: ast.AST) -> Iterator[str]:
-    imported = _imported(tree)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    held = _held(nodes)
+    looked_into = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from _modules(alias.name for alias in names)
             case ast.ImportFrom(module=module, names=names):
                 yield from _modules([module or "", *(f"{module}.{alias.name}" for alias in names)])
                 yield from (use for alias in names for use in _named(alias.name))
+                yield from (f"the module {alias.name}" for alias in names if alias.name in INNER)
                 if module in ("os", "posix"):
                     yield from (f"os.{alias.name}" for alias in names if alias.name in DESCRIPTORS | {"*"})
                 if module == "sys":
                     yield from ("sys.modules" for alias in names if alias.name in ("modules", "*"))
-            case ast.Attribute(value=ast.Name(id="os"), attr=name) if name in DESCRIPTORS:
+            case ast.Attribute(value=ast.Name(id=base), attr=name) if held.get(base) == "os" and name in DESCRIPTORS:
                 yield f"os.{name}"
-            case ast.Attribute(value=ast.Name(id="sys"), attr="modules"):
+            case ast.Attribute(value=ast.Name(id="self"), attr="modules"):
+                pass
+            case ast.Attribute(attr="modules") if id(node) not in called:  # model.modules() is another thing
                 yield "sys.modules"
+            case ast.Attribute(attr=name, ctx=ast.Load()) if name in INNER:
+                yield f"the module {name}"
             case ast.Attribute(attr=name):
                 yield from _named(name)
+            case ast.Name(id=name, ctx=ast.Load()) if held.get(name) in ("os", "sys") and id(node) not in looked_into:
+                yield f"the module {held[name]} as a value"
             case ast.Name(id=name):
                 yield from _named(name)
             case ast.Constant(value=str() as text):
                 yield from _named(text, is_text=True)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name in COMPARISONS:
-                yield f"a method {name}, by which an object decides how it is compared"
+                yield _method(name)
             case ast.Call(func=ast.Name(id=name)) if name in CALLS:
                 yield f"{name}()"
-            case ast.Call(func=ast.Name(id=name), args=[ast.Name(id=first), *_]) if (
-                name in CHANGES and first in imported
-            ):
-                yield f"{name}() of {first}"
+            case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in CHANGES and (of := _from(first, held)):
+                yield f"{name}() of {of[0]}"
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="modules"), *_]):
+                yield "sys.modules"
             case ast.Call(func=ast.Name(id="open"), args=[first, *_]) if not _is_path(first):
                 yield "open() of a descriptor"
-        yield from _assigned_in(node, imported)
+        yield from _assigned_in(node, held)
+
+
+def _method(name: str) -> str:
+    return f"a method {name}, by which an object decides how it is compared"
 
 
 def _named(name: str, is_text: bool = False) -> Iterator[str]:
@@ -137,6 +137,8 @@ def _named(name: str, is_text: bool = False) -> Iterator[str]:
         yield f"the name {name}"
     if is_text and name.startswith(("/proc", "/dev/fd")):
         yield "/proc"
+    if is_text and name.startswith(ROOMS):
+        yield f"the name {name[:80]}"
 
 
 def _modules(names: Iterable[str]) -> Iterator[str]:
@@ -147,25 +149,57 @@ def _modules(names: Iterable[str]) -> Iterator[str]:
             yield f"the module {'.'.join(name.split('.')[:2])}"
 
 
-def _imported(tree: ast.AST) -> set[str]:
-    return {
-        alias.asname or alias.name.split(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    } | {"torch", "nn", "F"}
+def _held(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """What names stand for that hold something of a module: those of imports, and variables that were set to such a
+    thing, `home = torch.nn`, or to somebody's class, `kind = type(x)`."""
+    held = {"os": "os", "sys": "sys", "torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional"}
+    assigned: list[tuple[str, ast.expr]] = []
+    for node in nodes:
+        match node:
+            case ast.Import(names=names):
+                held |= {each.asname or each.name.split(".")[0]: _module_of(each) for each in names}
+            case ast.ImportFrom(module=module, names=names):
+                held |= {each.asname or each.name: f"{module}.{each.name}" for each in names}
+            case ast.Assign(targets=targets, value=value):
+                assigned += [(each.id, value) for each in targets if isinstance(each, ast.Name)]
+            case (
+                ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                | ast.NamedExpr(target=ast.Name(id=name), value=value)
+            ):
+                assigned.append((name, value))
+    for _ in range(MOST_STEPS):
+        more = {name: ".".join(found) for name, value in assigned if name not in held and (found := _from(value, held))}
+        if not more:
+            break
+        held |= more
+    return held
 
 
-def _assigned_in(node: ast.AST, imported: set[str]) -> Iterator[str]:
+def _module_of(imported: ast.alias) -> str:
+    return imported.name if imported.asname else imported.name.split(".")[0]
+
+
+def _from(node: ast.expr, held: dict[str, str]) -> list[str]:
+    """The names in `torch.nn.functional` or `type(x).T`, where the first one holds something of a module, or a class
+    that is not the answer's own; else nothing."""
+    names: list[str] = []
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        names.append(getattr(node, "attr", "[]"))
+        node = node.value
+    match node:
+        case ast.Name(id=name) if name in held:
+            return [name, *reversed(names)]
+        case ast.Call(func=ast.Name(id="type"), args=[_]):
+            return ["type()", *reversed(names)]
+    return [*reversed(names)] if "__class__" in names else []
+
+
+def _assigned_in(node: ast.AST, held: dict[str, str]) -> Iterator[str]:
     """Assignments to attributes of what was imported, `torch.equal = ...`; settings such as torch.backends are not."""
-    if not (isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del))):
-        return
-    names, part = [], node
-    while isinstance(part, (ast.Attribute, ast.Subscript)):
-        names.append(getattr(part, "attr", "[]"))
-        part = part.value
-    if isinstance(part, ast.Name) and part.id in imported and not SETTINGS & set(names):
-        yield f"an assignment to {'.'.join([part.id, *reversed(names)])}"
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+        names = _from(node, held)
+        if names and not SETTINGS & set(names):
+            yield f"an assignment to {'.'.join(names)}"
 
 
 def _is_path(node: ast.expr) -> bool:

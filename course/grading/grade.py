@@ -33,6 +33,7 @@ TIMED_OUT = "timed out"
 STOPPED = {
     "memory": "Stopped: its processes took more memory than a submission may have.",
     "processes": "Stopped: it started more processes than a submission may have.",
+    "files": "Stopped: it made more files than a submission may have.",
     "report": "Stopped: it reported more than an answer can have to report.",
 }
 
@@ -172,7 +173,14 @@ class Grader:
                 ending = Ending("lost", f"The worker was lost while it ran. {lost}")
                 if report.current is None and report.complete == 0 and not last_try:
                     continue
-            break
+                break
+            if report.current is not None or report.complete or ending.why not in (None, "time"):
+                break
+            # Its child did not get as far as the first answer: that is the worker's fault, not the submission's.
+            fault = f"The worker ran no answer ({ending.ended})."
+            self._warm.replace(fault)
+            if last_try:
+                raise GraderBroken(fault)
         return self._seen(report, ending, tasks)
 
     def _seconds(self, exercise: Exercise) -> float:

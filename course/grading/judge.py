@@ -7,6 +7,7 @@ ran, and that its report is read as one reads a stranger's: in full, in order, i
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -28,12 +29,23 @@ CONTAINED = "CONTAINED"
 REVIEW = "It passes every probe, but is not judged by the machine alone. Read this answer:"
 
 
+# Many submissions have the same text: the stub as it was handed out.
+REMEMBERED, REMEMBERED_TEXT = 512, 4_000
+
+
 def is_stub_text(text: str, stub: str) -> bool:
     """Whether a definition says no more than the stub."""
+    return (_known_stub_text if len(text) <= REMEMBERED_TEXT else _is_stub_text)(text, stub)
+
+
+def _is_stub_text(text: str, stub: str) -> bool:
     try:
         return is_empty(text) or skeleton(text) == stub_skeleton(stub)
-    except (SyntaxError, ValueError, RecursionError, AttributeError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, AttributeError):
         return False
+
+
+_known_stub_text = functools.lru_cache(REMEMBERED)(_is_stub_text)
 
 
 def judged(submission: str, exercise: Exercise, program: Program, seen: Seen) -> Row:
@@ -143,6 +155,6 @@ def _observe_source(probe: Any, program: Program) -> Observation:
     for text in program.own_texts():
         broken = probe.requirement(ast.parse(text))
         if broken is not None:
-            first = (ast.get_source_segment(text, broken) or "").splitlines()
-            return Observation(False, note=first[0] if first else None)
+            first = (ast.get_source_segment(text, broken) or "").split("\n", 1)[0]
+            return Observation(False, note=first or None)
     return Observation(True)

@@ -13,6 +13,7 @@ class Limits:
     job_seconds: wall time for all exercises of a submission together. cpu_seconds: the same in CPU time, for a process.
     memory_bytes: address space of a process beyond the worker's. all_memory_bytes: of all its processes together.
     file_bytes: size of a file. processes: how many at once, threads included. files: open at once.
+    all_files: how many files and folders it may make.
     """
 
     patience: float = 2.0
@@ -23,6 +24,7 @@ class Limits:
     file_bytes: int = 64 * 2**20
     processes: int = 64
     files: int = 256
+    all_files: int = 100_000
 
     def of_a_process(self) -> dict[str, int]:
         names = ("cpu_seconds", "memory_bytes", "file_bytes", "processes", "files")

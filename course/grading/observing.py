@@ -14,10 +14,18 @@ from typing import Any
 
 import torch
 
-from course.checking.observation import MAX_BYTES, SEEN_CLASSES, Observation, TensorSeen
+from course.checking.observation import (
+    HASHED_APART,
+    MAX_BYTES,
+    MAX_ITEMS,
+    SEEN_CLASSES,
+    Observation,
+    TensorSeen,
+)
 
-MAX_FRAME = 96 * 2**20
-MAX_PARTS = 200_000
+MAX_FRAME = 16 * 2**20
+MAX_PARTS = 100_000
+MAX_TEXT_BYTES = 8 * 2**20  # of a frame: a character that is no ASCII makes a text four times as large in memory
 MAX_DEPTH = 24
 MAX_INT_BYTES = 1_024
 MAX_AXES = 64
@@ -46,11 +54,16 @@ def encode(value: Any) -> bytes:
 
 def decode(data: bytes) -> Any:
     """Inverse of :func:`encode`. Raises Malformed for anything that an encoder would not have written."""
+    return decode_and_count(data)[0]
+
+
+def decode_and_count(data: bytes) -> tuple[Any, int]:
+    """The same, and how many parts it has: reading takes time and memory by them, not by the length."""
     reader = _Reader(data)
     value = reader.read(0)
     if reader.place != len(data):
         raise Malformed("there are bytes after the end")
-    return value
+    return value, reader.parts
 
 
 def frame(token: bytes, value: Any) -> bytes:
@@ -99,7 +112,7 @@ def _write(value: Any, out: bytearray) -> None:
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
-        self.data, self.place, self.parts = data, 0, 0
+        self.data, self.place, self.parts, self.texts = data, 0, 0, 0
 
     def take(self, count: int) -> bytes:
         piece = self.data[self.place : self.place + count]
@@ -130,8 +143,12 @@ class _Reader:
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def text(self, depth: int) -> str:
+        size = self.length()
+        self.texts += size
+        if self.texts > MAX_TEXT_BYTES:
+            raise Malformed("too much text")
         try:
-            return self.take(self.length()).decode("utf-8", errors="surrogatepass")
+            return self.take(size).decode("utf-8", errors="surrogatepass")
         except UnicodeDecodeError:
             raise Malformed("a text that is not UTF-8") from None
 
@@ -139,10 +156,12 @@ class _Reader:
         return [self.read(depth + 1) for _ in range(self.length())]
 
     def mapping(self, depth: int) -> dict[Any, Any]:
-        found = {}
-        for _ in range(self.length()):
+        found, count = {}, self.length()
+        if count > MAX_ITEMS:
+            raise Malformed("a mapping that is too large")
+        for _ in range(count):
             key = self.read(depth + 1)
-            if type(key) not in _KEYS:
+            if type(key) not in _KEYS or (type(key) is int and abs(key) >= HASHED_APART):
                 raise Malformed("a key that is not plain")
             found[key] = self.read(depth + 1)
         return found
@@ -158,7 +177,8 @@ class _Reader:
 
 
 _CONSTANTS = {b"N": None, b"T": True, b"F": False, b"E": ...}
-_KEYS = (type(None), bool, int, float, complex, str, bytes, type(...))
+# No complex: as for large ints, it is easy to find any number of them with the same hash.
+_KEYS = (type(None), bool, int, float, str, bytes, type(...))
 _READERS = {
     b"i": _Reader.integer,
     b"f": lambda reader, depth: struct.unpack("!d", reader.take(8))[0],

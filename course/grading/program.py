@@ -5,15 +5,19 @@ Nothing else of a submission runs: no training loop, no plot, no statement whose
 
 from __future__ import annotations
 
-import ast
-import textwrap
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from course.grading.statements import DEFINITIONS, NOT_PYTHON, Broken, Statement
+from course.grading.statements import Broken, Statement
 from course.grading.submission import Answers
 
+# Statements and characters of what one answer needs.
 MAX_PROGRAM = 400
+MAX_SOURCE = 200_000
+# Of many definitions of one name only the last ones are looked at.
+MAX_CANDIDATES = 100
 UNTOUCHED = (
     "The definition is the stub as it was handed out.",
     "No definition of {name} was found.",
@@ -38,28 +42,11 @@ class Program:
     def source(self) -> str:
         return "".join(statement.text for statement in self.statements)
 
-    @property
-    def text(self) -> str | None:
-        """The function or class by itself, without decorators; None where the answer is made in another way."""
-        return definition_text(self.definition)
-
     def own_texts(self) -> list[str]:
-        """The answer's definition and those of the submission's functions that it uses, directly or not."""
-        texts, todo, known = [], [self.definition], {self.definition.place}
-        while todo:
-            statement = todo.pop()
-            text = definition_text(statement)
-            if text is None:
-                continue
-            texts.append(text)
-            if statement.kind == "ClassDef":
-                continue
-            names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-            for other in self.statements:
-                if other.kind == "FunctionDef" and other.binds & names and other.place not in known:
-                    known.add(other.place)
-                    todo.append(other)
-        return texts
+        """All that runs, a statement each, the answer's definition first. Rules on the source are held against these:
+        what is neither a function nor called by its name can break them, too."""
+        others = (each for each in self.statements if each.place != self.definition.place)
+        return [each.text for each in (self.definition, *others)]
 
 
 @dataclass(frozen=True)
@@ -71,12 +58,15 @@ class NoProgram:
     notes: tuple[str, ...] = ()
 
 
+class _TooMuch(ValueError):
+    """The sentence says of what."""
+
+
 def definition_text(statement: Statement) -> str | None:
+    """A function or class by itself, without decorators; None for another statement."""
     if not statement.is_definition:
         return None
-    node = ast.parse(statement.text).body[0]
-    lines = textwrap.dedent(statement.text).splitlines(keepends=True)
-    return "".join(lines[node.lineno - 1 : node.end_lineno]).rstrip() + "\n"
+    return "\n".join(statement.text.split("\n")[statement.decorators :]).rstrip() + "\n"
 
 
 def program_for(
@@ -95,7 +85,7 @@ def program_for(
     if not found:
         other = next((check.name for check in reversed(answers.checks) if check.exercise == exercise), None)
         if other is not None and other != name:
-            found = [each for each in answers.statements if other in each.binds]
+            found = answers.binding.get(other, [])[-MAX_CANDIDATES:]
             if found:
                 notes.append(f"The answer is called {other}, not {name}; check was given that name.")
                 name = other
@@ -111,9 +101,9 @@ def program_for(
     if broken and broken[-1].place > definition.place:
         notes.append(f"A later definition of {name} does not count. {broken[-1].problem}")
     try:
-        statements = _needed(answers.statements, definition, name)
-    except NOT_PYTHON as error:
-        return NoProgram("ERROR", f"What {name} needs could not be found: {type(error).__name__}.", tuple(notes))
+        statements = _needed(answers, definition, name)
+    except _TooMuch as error:
+        return NoProgram("ERROR", f"What {name} needs {error}.", tuple(notes))
     return Program(exercise, name, statements, definition, tuple(notes))
 
 
@@ -125,91 +115,99 @@ def _nothing(name: str, found: list[Statement], broken: list[Broken]) -> NoProgr
 
 def _candidates(answers: Answers, exercise: str, name: str, lesson: str | None) -> list[Statement]:
     found = []
-    for statement in answers.statements:
-        if name not in statement.binds:
-            continue
+    room = exercise.split(".")[0]
+    for statement in answers.binding.get(name, ()):
         owner = _owner(answers, statement, name)
-        room = exercise.split(".")[0]
         if owner is not None and owner.split(".")[0] != room:
             continue
         if owner is None and answers.lesson is not None and lesson is not None and answers.lesson != lesson:
             continue
         found.append(statement)
-    return found
+    return found[-MAX_CANDIDATES:]
 
 
 def _owner(answers: Answers, statement: Statement, name: str) -> str | None:
     """The exercise that a definition belongs to: its cell says so, or the next check of that name does."""
     if statement.exercise is not None:
         return statement.exercise
-    later = [check for check in answers.checks if check.name == name and check.place > statement.place]
-    return later[0].exercise if later else None
+    checks = answers.checked.get(name, ())
+    later = bisect_right(checks, statement.place, key=_place)
+    return checks[later].exercise if later < len(checks) else None
 
 
 def _says_nothing(statement: Statement, is_stub: Callable[[str], bool]) -> bool:
-    node = ast.parse(statement.text).body[0]
-    if isinstance(node, DEFINITIONS):
-        return is_stub(definition_text(statement) or "")
-    value = getattr(node, "value", None)
-    return isinstance(value, ast.Constant) and value.value is ...
+    text = definition_text(statement)
+    return statement.blank if text is None else is_stub(text)
 
 
-def _needed(statements: Iterable[Statement], definition: Statement, name: str) -> tuple[Statement, ...]:
-    """The definition and, for every global name that is read, the statements that bind or change it."""
-    binding: dict[str, list[Statement]] = {}
-    touching: dict[str, list[Statement]] = {}
-    stars = []
-    for statement in statements:
-        for bound in statement.binds:
-            binding.setdefault(bound, []).append(statement)
-        for touched in statement.touches:
-            touching.setdefault(touched, []).append(statement)
-        if statement.kind == "ImportFrom" and ("import *" in statement.text or "__future__" in statement.text):
-            stars.append(statement)
+def _place(each: Any) -> tuple[int, int]:
+    return each.place
+
+
+def _needed(answers: Answers, definition: Statement, name: str) -> tuple[Statement, ...]:
+    """The definition and, for every global name that is read, the statements that bind or change it. Raises _TooMuch.
+
+    Each name's lists are gone through by bisection: the work grows with the text of the program, not with its square.
+    """
     chosen: dict[tuple[int, int], Statement] = {}
     todo: list[Statement] = []
+    followed: set[tuple[str, tuple[int, int]]] = set()
+    size = 0
 
     def choose(more: Iterable[Statement]) -> None:
+        nonlocal size
         for statement in more:
-            if statement.place not in chosen and len(chosen) < MAX_PROGRAM:
-                chosen[statement.place] = statement
-                todo.append(statement)
+            if statement.place in chosen:
+                continue
+            chosen[statement.place] = statement
+            todo.append(statement)
+            size += len(statement.text)
+            if len(chosen) > MAX_PROGRAM:
+                raise _TooMuch(f"has more than {MAX_PROGRAM} statements")
+            if size > MAX_SOURCE:
+                raise _TooMuch(f"has more than {MAX_SOURCE} characters")
 
-    choose([definition, *stars, *_changes(touching, name, after=definition)])
+    choose([definition, *filter(_is_for_all, answers.statements), *_changes(answers, name, after=definition)])
     while todo:
         statement = todo.pop()
         for later, names in ((False, statement.reads), (True, statement.reads_later)):
             for needed in sorted(names):
                 if needed == name and statement is not definition:
                     continue
-                source = _nearest(binding.get(needed, ()), statement, later=later)
-                if source is not None:
-                    choose([source, *_changes(touching, needed, after=source)])
+                source = _nearest(answers.binding.get(needed, ()), statement, later=later)
+                if source is not None and (needed, source.place) not in followed:
+                    followed.add((needed, source.place))
+                    choose([source])
+                    choose(_changes(answers, needed, after=source))
     return tuple(chosen[place] for place in sorted(chosen))
 
 
-def _changes(touching: dict[str, list[Statement]], name: str, after: Statement) -> list[Statement]:
-    return [each for each in touching.get(name, ()) if each.place > after.place]
+def _is_for_all(statement: Statement) -> bool:
+    return statement.kind == "ImportFrom" and ("import *" in statement.text or "__future__" in statement.text)
 
 
-def _nearest(candidates: Iterable[Statement], reader: Statement, *, later: bool) -> Statement | None:
+def _changes(answers: Answers, name: str, after: Statement) -> Iterator[Statement]:
+    """The statements that change what this one binds to a name, up to the one that binds it anew."""
+    binding = answers.binding.get(name, ())
+    others = (binding[i] for i in range(bisect_right(binding, after.place, key=_place), len(binding)))
+    end = next((each.place for each in others if name not in each.touches), None)
+    touching = answers.touching.get(name, ())
+    for i in range(bisect_right(touching, after.place, key=_place), len(touching)):
+        if end is not None and touching[i].place >= end:
+            return
+        yield touching[i]
+
+
+def _nearest(candidates: Sequence[Statement], reader: Statement, *, later: bool) -> Statement | None:
     """Of the statements that bind a name, the one whose value the reader sees when cells run in their order.
 
     later: the name is read when a function is called, by when the rest of the cell has run.
     """
-    before, same_cell, after = [], [], []
-    for each in candidates:
-        if each.place == reader.place:
-            continue
-        if each.place < reader.place:
-            before.append(each)
-        elif each.place[0] == reader.place[0]:
-            same_cell.append(each)
-        else:
-            after.append(each)
-    if later and same_cell:
-        return same_cell[-1]
+    before = bisect_left(candidates, reader.place, key=_place)
+    after = bisect_right(candidates, reader.place, key=_place)
+    next_cell = bisect_left(candidates, (reader.place[0] + 1, 0), key=_place)
+    if later and next_cell > after:
+        return candidates[next_cell - 1]
     if before:
-        return before[-1]
-    rest = same_cell + after
-    return rest[0] if rest else None
+        return candidates[before - 1]
+    return candidates[after] if after < len(candidates) else None

@@ -1,30 +1,46 @@
-"""The statements of a cell, with the names that they bind and read; cells that are not quite Python, too."""
+"""The statements of a cell, with the names that they bind and read; cells that are not quite Python, too.
+
+All that is done here is done about once for each character: whoever hands in long cells must not keep the grader busy.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import symtable
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+# Of one cell; what comes after them is not looked at.
 MAX_STATEMENTS = 2_000
+# Most cells of a class are the same. Only short ones are remembered, with their names, not their trees.
+REMEMBERED, REMEMBERED_TEXT = 512, 4_000
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
 # Where a statement may begin in a text that does not parse as a whole.
-_STARTS = re.compile(r"^(?:@|def\b|async\b|class\b|import\b|from\b|[A-Za-z_]\w*\s*(?::[^=]*)?=(?!=))")
-_NAME = re.compile(r"^\s*(?:async\s+)?(?:(?:def|class)\s+([A-Za-z_]\w*)|([A-Za-z_]\w*)\s*(?::[^=]*)?=(?!=))", re.M)
-_MAGIC = re.compile(r"^\s*[%!?]|^[^#'\"]*\?\s*$")
+_STARTS = re.compile(r"^(?:@|def\b|async\b|class\b|import\b|from\b|[A-Za-z_]\w*[ \t]*(?::[^=\n]*)?=(?!=))")
+_NAME = re.compile(
+    r"^[ \t]*(?:async[ \t]+)?(?:(?:def|class)[ \t]+([A-Za-z_]\w*)|([A-Za-z_]\w*)[ \t]*(?::[^=\n]*)?=(?!=))", re.M
+)
+_MAGIC = re.compile(r"^[ \t]*[%!?]|^[^#'\"]*\?[ \t]*$")
+_NEWLINE = re.compile(r"\r\n?")
+_TO_THE_END = re.compile(rb"[ \t\f]*(?:#|$)")
+# Methods by which a statement of their own changes what they are called on; also those of tensors, such as fill_().
+_CHANGING = {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "pop", "popitem"}
+_CHANGING |= {"popleft", "remove", "reverse", "rotate", "setdefault", "sort", "update"}
 
 
 @dataclass(frozen=True)
 class Statement:
     """One statement at the top of a cell.
 
-    place: (cell, position in it). exercise: what the cell says it belongs to. binds: names at module level. touches:
-    names whose attributes or items it sets. reads: global names used while it runs; reads_later: those used inside of
-    the functions that it defines. kind: class of its syntax node.
+    place: (cell, position in it). text: its lines, which end with \\n whatever they ended with in the cell. exercise:
+    what the cell says it belongs to. binds: names at module level. touches: names whose attributes or items it sets.
+    changes: those that it sets in a loop or branch, and names on which it calls a method such as `append`. reads:
+    global names used while it runs; reads_later: those used inside of the functions that it defines. kind: class of its
+    syntax node. decorators: how many lines of them. blank: it assigns `...`.
     """
 
     place: tuple[int, int]
@@ -35,6 +51,9 @@ class Statement:
     reads: frozenset[str]
     reads_later: frozenset[str]
     exercise: str | None = None
+    changes: frozenset[str] = frozenset()
+    decorators: int = 0
+    blank: bool = False
 
     @property
     def is_import(self) -> bool:
@@ -64,108 +83,161 @@ class Broken:
     exercise: str | None = None
 
 
-def parse_cell(source: str, cell: int, exercise: str | None) -> tuple[list[Statement], list[CheckCall], list[Broken]]:
+Parsed = tuple[list[Statement], list[CheckCall], list[Broken]]
+
+
+def parse_cell(source: str, cell: int, exercise: str | None) -> Parsed:
     """The statements, check calls and broken parts of one cell."""
-    statements: list[Statement] = []
-    checks: list[CheckCall] = []
-    broken: list[Broken] = []
-    for text in _whole_or_parts(_without_magics(source)):
-        place = (cell, len(statements) + len(broken))
-        try:
-            nodes = _parsed(text).body[:MAX_STATEMENTS]
-            found = [_statement(text, node, (cell, place[1] + i), exercise) for i, node in enumerate(nodes)]
-        except NOT_PYTHON as error:
-            names = frozenset(name for pair in _NAME.findall(text) for name in pair if name)
-            broken.append(Broken(place, names, _problem(error, cell), exercise))
-            continue
-        statements += found
-        for i, node in enumerate(nodes):
-            checks += _checks(node, (cell, place[1] + i))
-    return statements, checks, broken
-
-
-def _parsed(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of invalid escapes and the like: the submission's, not ours
-        return ast.parse(text)
-
-
-def _problem(error: BaseException, cell: int) -> str:
-    message = error.msg if isinstance(error, SyntaxError) else type(error).__name__
-    line = f" (`{error.text.strip()[:80]}`)" if isinstance(error, SyntaxError) and error.text else ""
-    return f"Part {cell} of the submission is not valid Python: {message}{line}."
-
-
-def _whole_or_parts(text: str) -> Iterator[str]:
-    """The text, if it parses; else its parts, so that one mistake does not take the other definitions with it."""
-    try:
-        _parsed(text)
-    except NOT_PYTHON:
-        part: list[str] = []
-        decorated = False
-        for line in text.splitlines():
-            if part and not decorated and _STARTS.match(line):
-                yield from _head_and_rest(part)
-                part = []
-            decorated = line.startswith("@")
-            part.append(line)
-        yield from _head_and_rest(part)
-    else:
-        yield text
-
-
-def _head_and_rest(lines: list[str]) -> Iterator[str]:
-    """A part, divided where its first statement seems to end, unless it parses as it stands."""
-    try:
-        _parsed("\n".join(lines))
-    except NOT_PYTHON:
-        later = (i for i, line in enumerate(lines) if i and line[:1].strip() and not lines[i - 1].startswith("@"))
-        end = next(later, len(lines))
-        yield "\n".join(lines[:end])
-        if lines[end:]:
-            yield "\n".join(lines[end:])
-    else:
-        yield "\n".join(lines)
-
-
-def _without_magics(source: str) -> str:
-    """IPython's magics, shell commands and questions become comments, unless the cell is Python as it stands."""
-    try:
-        _parsed(source)
-    except NOT_PYTHON:
-        return "\n".join("pass  # magic" if _MAGIC.match(line) else line for line in source.splitlines())
-    return source
-
-
-def _statement(text: str, node: ast.stmt, place: tuple[int, int], exercise: str | None) -> Statement:
-    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-    lines = text.splitlines(keepends=True)[first - 1 : node.end_lineno]
-    own = "".join(lines)
-    if lines and (node.col_offset or _ends_early(lines[-1], node)):  # several on a line: a = 1; b = 2
-        own = ast.get_source_segment(text, node) or own
-    table = symtable.symtable(own, "<submission>", "exec")
-    binds, reads = set(), set()
-    for symbol in table.get_symbols():
-        if symbol.is_assigned() or symbol.is_imported():
-            binds.add(symbol.get_name())
-        if symbol.is_referenced():
-            reads.add(symbol.get_name())
-    later = set(_global_names(table.get_children()))
-    return Statement(
-        place=place,
-        text=own if own.endswith("\n") else own + "\n",
-        kind=type(node).__name__,
-        binds=frozenset(binds),
-        touches=frozenset(_touched(node)),
-        reads=frozenset(reads),
-        reads_later=frozenset(later),
-        exercise=exercise,
+    statements, checks, broken = (_remembered if len(source) <= REMEMBERED_TEXT else _read)(source)
+    return (
+        [replace(each, place=(cell, each.place[1]), exercise=exercise) for each in statements],
+        [replace(each, place=(cell, each.place[1])) for each in checks],
+        [
+            replace(
+                each,
+                place=(cell, each.place[1]),
+                problem=f"Part {cell} of the submission is not valid Python: {each.problem}",
+                exercise=exercise,
+            )
+            for each in broken
+        ],
     )
 
 
-def _ends_early(last_line: str, node: ast.stmt) -> bool:
-    rest = last_line.encode()[node.end_col_offset or 0 :].decode(errors="replace").strip()
-    return bool(rest) and not rest.startswith("#")
+@functools.lru_cache(REMEMBERED)
+def _remembered(source: str) -> Parsed:
+    return _read(source)
+
+
+def _read(source: str) -> Parsed:
+    """A cell without its number and its exercise."""
+    statements: list[Statement] = []
+    checks: list[CheckCall] = []
+    broken: list[Broken] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of invalid escapes and the like: the submission's, not ours
+        for text, tree in _whole_or_parts(_NEWLINE.sub("\n", source)):
+            number = len(statements) + len(broken)
+            if number >= MAX_STATEMENTS:
+                break
+            try:
+                nodes = (tree or ast.parse(text)).body[: MAX_STATEMENTS - number]
+                lines = _Lines(text)
+                found = [_statement(lines, node, (0, number + i)) for i, node in enumerate(nodes)]
+            except NOT_PYTHON as error:
+                names = frozenset(name for pair in _NAME.findall(text) for name in pair if name)
+                broken.append(Broken((0, number), names, _problem(error)))
+                continue
+            statements += found
+            for node, statement in zip(nodes, found, strict=True):
+                if "check" in statement.text:
+                    checks += _checks(node, statement.place)
+    return statements, checks, broken
+
+
+def _problem(error: BaseException) -> str:
+    message = error.msg if isinstance(error, SyntaxError) else type(error).__name__
+    line = f" (`{error.text.strip()[:80]}`)" if isinstance(error, SyntaxError) and error.text else ""
+    return f"{message}{line}."
+
+
+def _tree(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except NOT_PYTHON:
+        return None
+
+
+def _whole_or_parts(source: str) -> Iterator[tuple[str, ast.Module | None]]:
+    """The text, if it parses; else its parts, so that one mistake does not take the other definitions with it.
+
+    As IPython reads it: indentation that the whole cell has does not count, and magics, shell commands and questions
+    are no Python; here they become comments.
+    """
+    if (tree := _tree(source)) is not None:
+        yield source, tree
+        return
+    lines = ["pass  # magic" if _MAGIC.match(line) else line for line in _unindented(source.split("\n"))]
+    text = "\n".join(lines)
+    if text != source and (tree := _tree(text)) is not None:
+        yield text, tree
+        return
+    part: list[str] = []
+    decorated = False
+    for line in lines:
+        if part and not decorated and _STARTS.match(line):
+            yield from _head_and_rest(part)
+            part = []
+        decorated = line.startswith("@")
+        part.append(line)
+    yield from _head_and_rest(part)
+
+
+def _unindented(lines: list[str]) -> list[str]:
+    first = next((line for line in lines if line.strip()), "")
+    indent = first[: len(first) - len(first.lstrip(" \t"))]
+    return [line.removeprefix(indent) for line in lines] if indent else lines
+
+
+def _head_and_rest(lines: list[str]) -> Iterator[tuple[str, ast.Module | None]]:
+    """A part, divided where its first statement seems to end, unless it parses as it stands."""
+    text = "\n".join(lines)
+    if (tree := _tree(text)) is not None:
+        yield text, tree
+        return
+    later = (i for i, line in enumerate(lines) if i and line[:1].strip() and not lines[i - 1].startswith("@"))
+    end = next(later, len(lines))
+    yield "\n".join(lines[:end]), None
+    if lines[end:]:
+        yield "\n".join(lines[end:]), None
+
+
+class _Lines:
+    """The lines of a text as its syntax tree counts them, columns in bytes."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        self.encoded = [line.encode() for line in self.lines]
+
+    def of(self, node: ast.stmt) -> tuple[str, int]:
+        """The text of a statement, and how many lines of it are decorators."""
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+        last, end = node.end_lineno or node.lineno, node.end_col_offset or 0
+        start = node.col_offset if first == node.lineno else 0
+        if not start and _TO_THE_END.match(self.encoded[last - 1], end):
+            return "\n".join(self.lines[first - 1 : last]) + "\n", node.lineno - first
+        parts = self.encoded[first - 1 : last]  # several on a line: a = 1; b = 2
+        parts[-1] = parts[-1][:end]
+        parts[0] = parts[0][start:]
+        return b"\n".join(parts).decode() + "\n", node.lineno - first
+
+
+def _statement(lines: _Lines, node: ast.stmt, place: tuple[int, int]) -> Statement:
+    text, decorators = lines.of(node)
+    binds, reads, later = set(), set(), set()
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        binds = {each.asname or each.name.split(".")[0] for each in node.names} - {"*"}
+    else:
+        table = symtable.symtable(text, "<submission>", "exec")
+        for symbol in table.get_symbols():
+            if symbol.is_assigned() or symbol.is_imported():
+                binds.add(symbol.get_name())
+            if symbol.is_referenced():
+                reads.add(symbol.get_name())
+        later = set(_global_names(table.get_children()))
+    value = getattr(node, "value", None)
+    return Statement(
+        place=place,
+        text=text,
+        kind=type(node).__name__,
+        binds=frozenset(binds),
+        touches=frozenset(_touched(node)),
+        changes=frozenset(_changed(node)),
+        reads=frozenset(reads),
+        reads_later=frozenset(later),
+        decorators=decorators,
+        blank=isinstance(value, ast.Constant) and value.value is ...,
+    )
 
 
 def _global_names(tables: Iterable[symtable.SymbolTable]) -> Iterator[str]:
@@ -176,16 +248,47 @@ def _global_names(tables: Iterable[symtable.SymbolTable]) -> Iterator[str]:
         yield from _global_names(table.get_children())
 
 
-def _touched(node: ast.stmt) -> Iterator[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+def _at_module_level(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The statement and those inside of its loops and branches, but not inside of definitions."""
+    todo: list[ast.AST] = [statement]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, DEFINITIONS):
+            continue
+        yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            children = getattr(node, block, ())
+            todo += children if isinstance(children, list) else ()
+
+
+def _touched(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+            yield from _roots(targets)
+        case ast.AugAssign(target=ast.Name(id=name)):
+            yield name
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target):
+            yield from _roots([target])
+
+
+def _changed(statement: ast.stmt) -> Iterator[str]:
+    for node in _at_module_level(statement):
+        if node is not statement:
+            yield from _touched(node)
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name) as method)):
+                if name in _CHANGING or (name.endswith("_") and not name.startswith("_")):
+                    yield from _roots([method])
+
+
+def _roots(targets: Iterable[ast.expr]) -> Iterator[str]:
+    """The names behind a.b, a[0] and a.b[0].c."""
     for target in targets:
         part = target
         while isinstance(part, (ast.Attribute, ast.Subscript)):
             part = part.value
         if part is not target and isinstance(part, ast.Name):
             yield part.id
-    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id
 
 
 def _checks(node: ast.stmt, place: tuple[int, int]) -> Iterator[CheckCall]:

@@ -7,21 +7,29 @@ it never raises: what cannot be used becomes a note.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from course.grading.statements import Broken, CheckCall, Statement, parse_cell
 
 SUFFIXES = (".ipynb", ".py")
 MAX_BYTES = 128 * 2**20
-# What is left of a notebook without its outputs, and one cell: more than anyone writes by hand.
+# What is left of a notebook without its outputs, a Python file with all of its prose, the code that is read of either,
+# one cell: more than anyone writes by hand.
 MAX_TEXT = 8 * 2**20
+MAX_FILE = 2 * 2**20
+MAX_CODE = 2**19
 MAX_CELL = 100_000
+MAX_CELLS = 2_000
+MAX_STATEMENTS = 10_000
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,32 @@ class Answers:
         ids = {each.exercise for each in (*self.statements, *self.checks, *self.broken) if each.exercise}
         return frozenset(ids.union(*(each.binds for each in self.statements if not each.is_import)))
 
+    # By name, each in the order of the cells.
+
+    @functools.cached_property
+    def binding(self) -> dict[str, list[Statement]]:
+        """The statements that bind a name."""
+        return _by_name((name, each) for each in self.statements for name in each.binds)
+
+    @functools.cached_property
+    def touching(self) -> dict[str, list[Statement]]:
+        """The statements that change what a name stands for. Of those that touch an imported module only plain
+        assignments are taken: no loop whose tenth line sets an option."""
+        imported = frozenset(name for each in self.statements if each.is_import for name in each.binds)
+        return _by_name((name, each) for each in self.statements for name in each.touches | (each.changes - imported))
+
+    @functools.cached_property
+    def checked(self) -> dict[str, list[CheckCall]]:
+        """The checks of a name."""
+        return _by_name((each.name, each) for each in self.checks)
+
+
+def _by_name(pairs: Iterable[tuple[str, Entry]]) -> dict[str, list[Entry]]:
+    found: dict[str, list[Entry]] = {}
+    for name, each in pairs:
+        found.setdefault(name, []).append(each)
+    return found
+
 
 def find_submissions(folder: Path | str) -> list[Submission]:
     """All notebooks and Python files below a folder, such as one file or one folder a person, sorted by id.
@@ -82,6 +116,8 @@ def read_answers(path: Path | str, max_bytes: int = MAX_BYTES) -> Answers:
         if path.suffix == ".ipynb":
             cells, lesson, more = _notebook(text)
             notes += more
+        elif len(text) > MAX_FILE:
+            raise _Unreadable(f"The file has more than {MAX_FILE / 2**20:g} MB of text; larger ones are not read.")
         else:
             cells, lesson = list(_parts(text)), None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
@@ -225,7 +261,7 @@ def _end_of_string(text: str, place: int) -> int:
 def _parts(text: str) -> Iterator[_Cell]:
     """A Python file in its cells: `# %%` of jupytext and editors, `# In[3]:` of nbconvert; else all of it."""
     lines: list[str] = []
-    for line in text.splitlines():
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         if line.startswith(("# %%", "# In[", "#%%")):
             yield _Cell("\n".join(lines))
             markdown = "[markdown]" in line or "[md]" in line
@@ -243,11 +279,16 @@ class _Collected:
 
 
 def _answers(cells: list[_Cell], lesson: str | None, notes: tuple[str, ...]) -> Answers:
-    all_of_it, long = _Collected(), 0
+    all_of_it, long, size = _Collected(), 0, 0
     for number, cell in enumerate(cells, 1):
         if len(cell.source) > MAX_CELL:
             long += 1
             continue
+        size += len(cell.source)
+        count = len(all_of_it.statements) + len(all_of_it.broken)
+        if number > MAX_CELLS or size > MAX_CODE or count > MAX_STATEMENTS:
+            notes += (f"There is more code than is read of one submission; it was read up to part {number - 1}.",)
+            break
         statements, checks, broken = parse_cell(cell.source, number, cell.exercise)
         all_of_it.statements += statements
         all_of_it.checks += checks

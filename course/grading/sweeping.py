@@ -1,9 +1,10 @@
-"""What the worker does around a job: count what it uses, end all that it started, empty its folders."""
+"""What the worker does around a job: count what it uses, end all that it started, empty its folders, look at itself."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import time
@@ -17,24 +18,66 @@ def processes() -> list[int]:
 
 
 def excess(setup: dict[str, Any]) -> str | None:
+    """What the processes of a job have too much of, if anything: "processes", "memory" or "files"."""
     running = processes()
     if len(running) > setup["limits"]["processes"]:
         return "processes"
-    pages = 0
-    for pid in running:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            with open(f"/proc/{pid}/statm") as statm:
-                resident, shared = statm.read().split()[1:3]
-            pages += int(resident) - int(shared)
-    # What the child shares with this process is counted in each of them, so it is taken off once for each.
-    own = _own_pages() * len(running)
-    return "memory" if (pages - own) * os.sysconf("SC_PAGESIZE") > setup["limits"]["all_memory_bytes"] else None
+    if files_in(setup) - setup["files"] > setup["limits"]["all_files"]:
+        return "files"
+    limit = setup["limits"]["all_memory_bytes"]
+    resident = {pid: _resident(pid) for pid in running}
+    if sum(resident.values()) <= limit:
+        return None
+    # Much of that may be the same pages, this process's own above all. To find out takes the kernel milliseconds.
+    total = sum(_share(pid, held) for pid, held in resident.items())
+    return "memory" if total - _resident(os.getpid()) > limit else None
 
 
-def _own_pages() -> int:
-    with open("/proc/self/statm") as statm:
-        resident, shared = statm.read().split()[1:3]
-    return int(resident) - int(shared)
+def _resident(pid: int) -> int:
+    """Bytes that a process holds in memory, files on a disk left out; what others hold, too, is counted in full."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            lines = dict(line.split(":", 1) for line in status)
+        return 1024 * sum(int(lines[name].split()[0]) for name in ("RssAnon", "RssShmem"))
+    except (OSError, ValueError, LookupError):  # it has ended
+        return 0
+
+
+def _share(pid: int, resident: int) -> int:
+    """The same, where a page of n processes counts an nth; all of it where the process lets nobody look."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as rollup:
+            lines = dict(line.split(":", 1) for line in rollup if line.startswith("Pss_"))
+        return 1024 * sum(int(lines[name].split()[0]) for name in ("Pss_Anon", "Pss_Shmem"))
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    except (OSError, ValueError, LookupError):
+        return resident
+
+
+def files_in(setup: dict[str, Any]) -> int:
+    """How many files there are in the folders that lie in memory behind the protection."""
+    count = 0
+    for folder in (setup["folder"], "/dev/shm"):
+        with contextlib.suppress(OSError):
+            space = os.statvfs(folder)
+            count += space.f_files - space.f_ffree
+    return count
+
+
+def standing() -> dict[str, Any]:
+    """What others may do and this process has: its limits, its priority, where it may run. A job must not change it."""
+    found: dict[str, Any] = {}
+    for name in dir(resource):
+        if name.startswith("RLIMIT_"):
+            with contextlib.suppress(OSError, ValueError):
+                found[name] = resource.getrlimit(getattr(resource, name))
+    found["priority"] = os.getpriority(os.PRIO_PROCESS, 0)
+    if hasattr(os, "sched_getscheduler"):
+        found["scheduler"] = os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+    if hasattr(os, "sched_getaffinity"):
+        found["processors"] = os.sched_getaffinity(0)
+    return found
 
 
 def sweep(pid: int, isolated: bool) -> int:
@@ -87,9 +130,15 @@ def _kill_adopted() -> int:
     return killed
 
 
-def dirt(setup: dict[str, Any], isolated: bool) -> str | None:
-    """Empty the folders; what cannot be removed, if anything: then this worker had better be replaced."""
+def dirt(setup: dict[str, Any], isolated: bool, before: dict[str, Any]) -> str | None:
+    """Empty the folders; what cannot be removed or put right, if anything: then this worker had better be replaced.
+
+    before: how this process stood before any job.
+    """
     try:
+        now = standing()
+        if changed := sorted(name for name in {*now, *before} if now.get(name) != before.get(name)):
+            return f"another {', '.join(changed)} of the worker"
         for folder in [setup["folder"], *(["/dev/shm"] if isolated else [])]:
             if not os.path.isdir(folder):
                 continue

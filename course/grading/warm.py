@@ -19,7 +19,7 @@ from typing import Any
 
 from course.grading import sandbox
 from course.grading.limits import Limits
-from course.grading.observing import HEADER, MAX_FRAME, TOKEN_BYTES, Malformed, decode
+from course.grading.observing import HEADER, MAX_FRAME, TOKEN_BYTES, Malformed, decode_and_count
 from course.grading.sandbox import Protection
 from course.grading.stage import write_stage
 
@@ -29,7 +29,7 @@ BOOT = (
 )
 START_SECONDS = 300.0
 ANSWER_SECONDS = 60.0
-REPORT_BYTES = 512 * 2**20
+REPORT_BYTES, REPORT_PARTS = 64 * 2**20, 1_000_000
 CHUNK = 1 << 20
 ONLY = set(sandbox.ENVIRONMENT) | {"PWD", "LC_CTYPE"}
 
@@ -41,7 +41,7 @@ class WorkerLost(Exception):
 @dataclass(frozen=True)
 class Ending:
     """How a job ended. ended: "exit code 0", "killed by SIGSEGV", "stopped". why: what it was stopped for, if it was:
-    "time", "memory", "processes", or a reason of the grader's own. left: processes that outlived the child."""
+    "time", "memory", "processes", "files", or a reason of the grader's own. left: processes that outlived the child."""
 
     ended: str
     why: str | None = None
@@ -105,7 +105,7 @@ class Warm:
                 "modules": self._modules,
                 "folder": self._folder,
                 "keep": sandbox.kept_in_folder() if self.protection.isolates else [],
-                "limits": {"processes": self.limits.processes, "all_memory_bytes": self.limits.all_memory_bytes},
+                "limits": {name: getattr(self.limits, name) for name in ("processes", "all_memory_bytes", "all_files")},
             }
         )
         answer = self._hear(START_SECONDS)
@@ -167,9 +167,13 @@ class Warm:
         if stopped is None:
             stopped = frames.drain(reader)
         if answer["dirt"] is not None:
-            self.dirt = answer["dirt"]
-            self.close(keep_home=True)
+            self.replace(answer["dirt"])
         return Ending(answer["ended"], stopped or answer["why"], answer["left"], seconds)
+
+    def replace(self, why: str) -> None:
+        """End the worker; the next job gets another."""
+        self.dirt = why
+        self.close(keep_home=True)
 
     def close(self, *, keep_home: bool = False) -> None:
         """End the worker and all that it started."""
@@ -232,7 +236,8 @@ class _Frames:
     """Takes frames out of a pipe; a reason to stop the job where there is one."""
 
     def __init__(self, token: bytes, take: Callable[[Any], None]) -> None:
-        self._token, self._take, self._buffer, self._total, self.closed = token, take, bytearray(), 0, False
+        self._token, self._take, self._buffer, self.closed = token, take, bytearray(), False
+        self._total = self._parts = 0
 
     def read(self, reader: int) -> str | None:
         """Take what is in the pipe now, a limited amount."""
@@ -272,7 +277,11 @@ class _Frames:
                 return
             data = bytes(self._buffer[HEADER.size : HEADER.size + size])
             del self._buffer[: HEADER.size + size]
-            self._take(decode(data))
+            message, parts = decode_and_count(data)
+            self._parts += parts
+            if self._parts > REPORT_PARTS:
+                raise Malformed("it has too many parts")
+            self._take(message)
 
 
 def _open_doors(facts: dict[str, Any]) -> str | None:

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from course.grading import filters
-from course.grading.sweeping import dirt, excess, processes, sweep
+from course.grading.sweeping import dirt, excess, files_in, processes, standing, sweep
 
 STARTED_WITH = sorted(os.environ)  # before any library adds to it
 WORK = "work"
@@ -57,6 +57,7 @@ def main(control: int, isolated: bool, user: int | None) -> None:
         from course.grading.intact import baseline
 
         before = baseline()
+        setup |= {"files": files_in(setup) if isolated else 0, "standing": standing()}
         gc.collect()
         gc.freeze()
         _send(grader, {"ready": _facts(isolated)})
@@ -149,7 +150,13 @@ def _job(
         os.close(descriptor)
     why, ended = _watch(pid, grader, setup, message, isolated)
     left = sweep(pid, isolated)
-    return {"job": message["job"], "ended": ended, "why": why, "left": left, "dirt": dirt(setup, isolated)}
+    return {
+        "job": message["job"],
+        "ended": ended,
+        "why": why,
+        "left": left,
+        "dirt": dirt(setup, isolated, setup["standing"]),
+    }
 
 
 def _watch(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from support import demo
+from torch import nn
 
 from course.checking import Exercise, Outcome, ValueExercise, check_answer
 
@@ -33,6 +34,16 @@ def test_wrong_answers_are_recognised(exercise, wrong):
 def test_stubs_are_not_attempted(exercise):
     stub = ... if isinstance(exercise, ValueExercise) else exercise.stub_object
     assert check_answer(exercise, stub).outcome is Outcome.NOT_ATTEMPTED
+
+
+def test_an_error_that_names_the_class_is_recognised_under_any_name():
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return self.scale * x
+
+    verdict = check_answer(demo.scaled, Scaled)
+    assert verdict.wrong_answer == "demo.scaled/WithoutScale"
+    assert verdict.diagnosis == "forward() reads a scale that nothing has set."
 
 
 def test_an_uncatalogued_difference_is_described_by_the_smallest_probe():
@@ -113,6 +124,64 @@ def test_a_requirement_follows_helpers_of_the_same_module():
     verdict = check_answer(demo.total, total)
     assert verdict.outcome is Outcome.WRONG
     assert "item for item in x" in verdict.seen
+
+
+class Looping:
+    def total(self, x):
+        return sum(item for item in x)
+
+
+looping = lambda x: sum(item for item in x)  # noqa: E731
+running_total = torch.cumsum
+
+
+def with_a_class(x, weight=1.0):
+    return weight * Looping().total(x)
+
+
+def with_a_lambda(x, weight=1.0):
+    return weight * looping(x)
+
+
+def under_another_name(x, weight=1.0):
+    added = torch.cumsum
+    return weight * added(x, 0)[-1]
+
+
+def under_another_name_outside(x, weight=1.0):
+    return weight * running_total(x, 0)[-1]
+
+
+def decorated(function):
+    def around(x, weight=1.0):
+        return weight * function(x)
+
+    return around
+
+
+@pytest.mark.parametrize(
+    ("answer", "seen"),
+    [
+        (with_a_class, "item for item in x"),
+        (with_a_lambda, "item for item in x"),
+        (lambda x, weight=1.0: weight * sum(item for item in x), "item for item in x"),
+        (decorated(looped_elsewhere), "item for item in x"),
+        (under_another_name, "torch.cumsum"),
+        (under_another_name_outside, "import cumsum as running_total"),
+    ],
+)
+def test_a_requirement_follows_what_the_answer_uses(answer, seen):
+    verdict = check_answer(demo.total, answer)
+    assert verdict.outcome is Outcome.WRONG
+    assert seen in verdict.seen
+
+
+def test_a_requirement_leaves_variables_their_names():
+    def total(x, weight=1.0):
+        cumsum = x.sum()
+        return weight * cumsum
+
+    assert check_answer(demo.total, total).passed
 
 
 def test_a_catalogued_answer_that_fails_mostly_elsewhere_is_only_partly_a_match():

@@ -125,6 +125,49 @@ def test_python_loops_are_found(code, loops):
     assert (no_python_loop(ast.parse(code)) is not None) == loops
 
 
+@pytest.mark.parametrize(
+    ("code", "loops"),
+    [
+        ("SIZES = [i for i in range(3)]\nfor i in SIZES: SIZES[i] = 2\nSIZES = x.tolist()", False),
+        ("def f(x):\n feature, map = x\n return map + feature", False),
+        ("f = lambda x: [a for a in x]", True),
+        ("f = [lambda x: [a for a in x] for _ in '1'][0]", True),
+        ("for _ in '1':\n def f(x): return [a for a in x]", True),
+        ("LATER = (a for a in SIZES)", True),
+        ("LATER = map(f, SIZES)", True),
+        ("from numpy import vectorize as at_once", True),
+        ("def f(x):\n every = map\n return list(every(abs, x))", True),
+        ("def f(x):\n numbers = x.tolist\n return numbers()", True),
+        ("def f(x): return getattr(x, 'tolist')()", True),
+    ],
+)
+def test_loops_are_found_under_other_names_and_tables_are_none(code, loops):
+    assert (no_python_loop(ast.parse(code)) is not None) == loops
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("derive = torch.autograd.grad\nderive(x)", "torch.autograd.grad"),
+        ("from torch.autograd import grad as derive", "from torch.autograd import grad as derive"),
+        ("def f(x, derive=torch.autograd.grad): return derive(x)", "torch.autograd.grad"),
+        ("def f(x):\n from torch.autograd import grad\n g = grad\n return g(x)", "from torch.autograd import grad"),
+        ("def f(x):\n g = grad\n return g(x)", "grad"),
+        ("getattr(torch.autograd, 'grad')(x)", "getattr(torch.autograd, 'grad')"),
+        ("operator.methodcaller('backward')(x)", "operator.methodcaller('backward')"),
+        ("functools.partial(torch.autograd.grad, x)()", "torch.autograd.grad"),
+        ("x.backward()", "x.backward()"),
+        ("def f(x):\n grad = 2 * x\n return grad", None),
+        ("def f(grad):\n return grad.sum()", None),
+        ("with torch.no_grad(): pass", None),
+        ("x.requires_grad_()\nx.grad = None\n'grad'", None),
+    ],
+)
+def test_what_is_forbidden_is_found_under_another_name(code, found):
+    node = no_call("grad", "backward")(ast.parse(code))
+    assert (node and ast.get_source_segment(code, node)) == found
+
+
 def test_forbidden_calls_are_found():
     rule = no_call("clone", "contiguous")
     assert rule(ast.parse("x.clone()")) is not None

@@ -140,6 +140,19 @@ case(
     "CONTAINED",
     told="more memory",
 )
+case(
+    "takes memory beside many small processes",
+    """
+    import subprocess, time
+    def flatten_elements(x):
+        small = [subprocess.Popen(["sleep", "100"]) for _ in range(20)]
+        code = "import os, time; piece = os.urandom(2**20) * 120; time.sleep(100)"
+        large = [subprocess.Popen(["python3", "-c", code]) for _ in range(8)]
+        time.sleep(100)
+    """,
+    "CONTAINED",
+    told="more memory",
+)
 case("forks without end", "import os\ndef flatten_elements(x):\n    while True: os.fork()", "ERROR", "CONTAINED")
 case(
     "forks without end and without complaint",
@@ -205,6 +218,17 @@ case(
     told="No space left",
 )
 case(
+    "makes files without end",
+    """
+    import os
+    def flatten_elements(x):
+        for i in range(10**9):
+            os.mknod(f"{i}")
+    """,
+    "CONTAINED",
+    told="more files",
+)
+case(
     "opens files without end",
     "files = []\ndef flatten_elements(x):\n    while True: files.append(open('/dev/null'))",
     "ERROR",
@@ -213,6 +237,7 @@ case(
 case(
     "prints 50 MB", "def flatten_elements(x):\n    print('x' * (50 * 2**20 // 26))\n    return x.reshape(-1)", "PASSED"
 )
+case("returns long words", "def flatten_elements(x):\n    return ['x' * 2**18 + '\U0001f600'] * 8", "WRONG")
 case("returns 50 MB", "def flatten_elements(x):\n    return 'x' * (50 * 2**20)", "WRONG")
 case(
     "returns a large tensor",
@@ -228,6 +253,35 @@ case(
     "returns a view of nothing",
     "import torch\ndef flatten_elements(x):\n    return torch.zeros(1).expand(2**40)",
     "WRONG",
+)
+
+tries("takes memory as a file that has no place", 'return os.memfd_create("here")', "PASSED")
+tries(
+    "takes memory that is nobody's",
+    """
+    import mmap
+    with contextlib.suppress(OSError):
+        return len(mmap.mmap(-1, 2**20))
+    return len(mmap.mmap(os.open("/dev/zero", os.O_RDWR), 2**20))
+    """,
+    "CONTAINED",
+    told="mmap",
+)
+case(
+    "keeps to itself",
+    """
+    import os, socket
+    def flatten_elements(x):
+        os.nice(1)
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0))
+        os.sched_setaffinity(0, os.sched_getaffinity(0))
+        for family in (socket.AF_INET, socket.AF_INET6):
+            socket.socket(family).close()
+        for end in socket.socketpair():
+            end.close()
+        return x.reshape(-1)
+    """,
+    "PASSED",
 )
 
 # It leaves something behind.
@@ -465,6 +519,40 @@ tries(
     told="resource",
 )
 tries(
+    "lowers the worker's limits",
+    """
+    import resource
+    done = []
+    for which in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS):
+        with contextlib.suppress(OSError):
+            done.append(resource.prlimit(1, which))
+            resource.prlimit(1, which, (10, 10))
+    return done
+    """,
+    "CONTAINED",
+    told="resource",
+)
+tries(
+    "slows the worker down",
+    """
+    calls = (
+        lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+        lambda: os.setpriority(os.PRIO_USER, 0, 19),
+        lambda: os.sched_setaffinity(1, {min(os.sched_getaffinity(0))}),
+        lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+        lambda: os.sched_setparam(1, os.sched_param(0)),
+    )
+    done = []
+    for number, call in enumerate(calls):
+        with contextlib.suppress(OSError):
+            call()
+            done.append(number)
+    return done
+    """,
+    "PASSED",
+)
+tries("calls the machine below this one", "socket.socket(40, socket.SOCK_STREAM)\nreturn True", "PASSED")
+tries(
     "kills the worker",
     """
     for number in (2, 9, 11, 15, 19):
@@ -591,6 +679,86 @@ case(
     """,
     "CONTAINED",
     told="sys.modules",
+    exercise="autograd.loss_log",
+)
+case(
+    "patches a probe's helper for a while",
+    """
+    import torch
+    home = torch.sys.modules["course.exercises.autograd.loss_log"]
+    real = home.alive
+    class LossLog:
+        def __init__(self):
+            self.losses = []
+        def add(self, loss, n):
+            self.losses.append((loss, loss.item(), n))
+            home.alive = lambda witnesses: 0
+        def mean(self):
+            home.alive = real
+            return sum(v * n for _, v, n in self.losses) / sum(n for _, _, n in self.losses)
+    """,
+    "CONTAINED",
+    told="replaced course.exercises.autograd.loss_log for a while",
+    exercise="autograd.loss_log",
+)
+case(
+    "leaves a value in a probe's module",
+    """
+    import torch
+    home = torch.sys.modules["course.exercises.tensors.flatten"]
+    def flatten_elements(x):
+        home.more = 1
+        return x.reshape(-1)
+    """,
+    "CONTAINED",
+    told="replaced course.exercises.tensors.flatten.more",
+)
+case(
+    "hides a method of tensors",
+    """
+    def flatten_elements(x):
+        kind = type(x)
+        kind.equal = lambda *a: True
+        return x.reshape(-1)
+    """,
+    "CONTAINED",
+    told="replaced torch.Tensor.equal",
+)
+case(
+    "hides a method of tensors until it is used",
+    """
+    def hide(kind):
+        def once(*a):
+            del kind.equal
+            return True
+        kind.equal = once
+    def flatten_elements(x):
+        hide(type(x))
+        x.equal(x)
+        return x.reshape(-1)
+    """,
+    "CONTAINED",
+    told="replaced torch.Tensor for a while",
+)
+case(
+    "exchanges the probes",
+    """
+    import torch
+    home = torch.sys.modules["course.exercises.autograd.loss_log"]
+    real = list(home.exercise.probes)
+    class LossLog:
+        def __init__(self):
+            self.losses = []
+            home.exercise.probes[:] = [type(p)(p.name, lambda answer: 1) for p in real]
+            for p in real:
+                p.__dict__["function"] = lambda answer: 1
+        def add(self, loss, n):
+            self.losses.append((loss, loss.item(), n))
+        def mean(self):
+            return sum(v * n for _, v, n in self.losses) / sum(n for _, _, n in self.losses)
+    """,
+    "WRONG",
+    told="graphs alive",
     exercise="autograd.loss_log",
 )
 case(

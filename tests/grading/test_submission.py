@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
-from course.grading.program import NoProgram, program_for
+from course.grading import statements
+from course.grading.program import NoProgram, definition_text, program_for
 from course.grading.submission import MAX_CELL, find_submissions, read_answers, without_outputs
 
 STUB = 'def flatten_elements(x):\n    """Flatten."""\n    raise NotImplementedError\n'
@@ -184,15 +186,74 @@ def test_what_is_found_names_exercises_and_definitions(notebook):
     assert answers.found == {"y", "CLASSES", "tensors.x", "tensors.z"}
 
 
-def test_texts_for_rules_are_those_of_the_answer_and_what_it_calls(notebook):
+def test_texts_for_rules_are_all_that_runs_the_answer_first_with_its_decorators(notebook):
     found = program(
         notebook(
             "import torch",
+            "SIZE = 3\nOTHER = 4\nclass Helper:\n    size = SIZE",
             "@torch.no_grad()\ndef flatten_elements(x):\n    return helper(x)",
-            "def helper(x):\n    return x\ndef unused(x):\n    return x",
+            "helper = lambda x: Helper()\ndef unused(x):\n    return x",
         )
     )
-    assert found.own_texts() == ["def flatten_elements(x):\n    return helper(x)\n", "def helper(x):\n    return x\n"]
+    assert found.own_texts() == [
+        "@torch.no_grad()\ndef flatten_elements(x):\n    return helper(x)\n",
+        "import torch\n",
+        "SIZE = 3\n",
+        "class Helper:\n    size = SIZE\n",
+        "helper = lambda x: Helper()\n",
+    ]
+
+
+@pytest.mark.parametrize("odd", ["\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\u2029"], ids=ascii)
+def test_only_newlines_end_a_line(odd, notebook, tmp_path):
+    before = f"SEPARATOR = 'a{odd}b'  # and {odd} here\n"
+    answer = f"def flatten_elements(x):\n    s = 'a{odd}', SEPARATOR  # {odd}\n    return x.reshape(-1)\n"
+    for path in (notebook(before + answer), written(tmp_path, before + answer)):
+        found = program(path)
+        assert [each.text for each in found.statements] == [before, answer]
+        assert definition_text(found.definition) == answer
+    assert program(notebook(f"x = 1\n\x0c{RIGHT}")).source == RIGHT
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=ascii)
+def test_lines_of_other_systems_are_lines(end, notebook, tmp_path):
+    cell = f"import math\n@wrapped\n{RIGHT}".replace("\n", end)
+    for path in (notebook(cell), written(tmp_path, cell)):
+        found = program(path)
+        assert found.source == f"@wrapped\n{RIGHT}"
+        assert definition_text(found.definition) == RIGHT
+
+
+def test_several_statements_on_a_line_are_cut_by_columns(notebook):
+    found = program(notebook("é = 'é'; b = (é,\n 'ü'); c = b  # all\ndef flatten_elements(x): return c"))
+    assert [each.text for each in found.statements[:3]] == ["é = 'é'\n", "b = (é,\n 'ü')\n", "c = b\n"]
+
+
+def test_a_cell_may_be_indented_as_a_whole(notebook):
+    found = program(
+        notebook("\n    import math\n    %time x = 1\n\n    def flatten_elements(x):\n        return math.e\n")
+    )
+    assert found.source == "import math\ndef flatten_elements(x):\n    return math.e\n"
+
+
+def test_a_list_is_as_the_statements_left_it(notebook):
+    found = program(
+        notebook(
+            "import torch, numpy as np\nsizes = []\nothers = []\ntorch.nn.init.zeros_(0)\nif sizes:\n    np.x = 3",
+            "for i in range(3):\n    if i:\n        sizes.append(i)\nothers.append(3)\nsizes.append(-1)",
+            "def flatten_elements(x):\n    return torch.reshape(x, np.array(sizes[-1]))",
+            "print(sizes)\nsizes[0].cpu()\nsizes.index(3)",
+            "sizes = []\nsizes.append(4)",
+        )
+    )
+    parts = [statement.text.split("\n")[0] for statement in found.statements]
+    assert parts == [
+        "import torch, numpy as np",
+        "sizes = []",
+        "for i in range(3):",
+        "sizes.append(-1)",
+        "def flatten_elements(x):",
+    ]
 
 
 # Files that are not what they should be.
@@ -240,6 +301,60 @@ def test_odd_python_next_to_an_answer_does_no_harm(tmp_path, data):
     answers = read_answers(written(tmp_path, HARMLESS[data] + b"\n# %%\n" + RIGHT.encode()))
     found = program_for(answers, "tensors.flatten", "flatten_elements", lesson="01", is_stub=is_stub)
     assert "reshape" in found.source
+
+
+def test_an_answer_that_needs_more_than_anyone_writes_is_an_error_that_says_so(notebook):
+    table = "TABLE = [" + "1," * 30_000 + "]\n"
+    cells = [table.replace("TABLE", f"TABLE_{i}") for i in range(4)]
+    found = program(
+        notebook(*cells, f"def flatten_elements(x):\n    return {', '.join(f'TABLE_{i}' for i in range(4))}")
+    )
+    assert (found.outcome, found.reason) == ("ERROR", "What flatten_elements needs has more than 200000 characters.")
+    chain = ["N0 = 0", *(f"N{i} = N{i - 1}" for i in range(1, 500))]
+    found = program(notebook("\n".join(chain), "def flatten_elements(x):\n    return N499"))
+    assert (found.outcome, found.reason) == ("ERROR", "What flatten_elements needs has more than 400 statements.")
+
+
+def test_of_much_code_only_the_first_is_read(notebook, tmp_path):
+    for cells in (["x = 1 + 1\n" * 9_000] * 15, ["x = 1\n"] * 3_000, ["x = 1\n" * 1_500] * 10):
+        answers = read_answers(notebook(RIGHT, *cells))
+        assert "more code than is read of one submission" in answers.notes[0]
+        assert len(answers.statements) < 20_000
+        found = program_for(answers, "tensors.flatten", "flatten_elements", lesson="01", is_stub=is_stub)
+        assert found.source == RIGHT
+    assert "more than 2 MB of text" in read_answers(written(tmp_path, b"\n" * 2**21 + b"y")).problem
+
+
+def seconds(work):
+    """Of this process, the least of three, with nothing remembered."""
+    spent = []
+    for _ in range(3):
+        statements._remembered.cache_clear()
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
+# What once took time with the square of its length: makers of cells, and how many lines are many.
+LONG = {
+    "blank lines in what does not parse": (lambda n: ["def f(:" + "\n" * n], 4_000),
+    "annotations in what does not parse": (lambda n: ["def f(:\n" + "a:\n" * n], 3_000),
+    "statements and lines": (lambda n: ["x = 1\n" * n + "#\n" * 8 * n] * 5, 500),
+    "statements on a line": (lambda n: [f"x{i}=1;" + "x=1;" * n for i in range(5)], 500),
+    "definitions and checks": (lambda n: ["f = 1\n" * n] * 5 + ["check('tensors.ravel', f)\n" * n] * 5, 400),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_long_cells_take_time_with_their_length_not_with_its_square(kind, notebook):
+    make, size = LONG[kind]
+
+    def read(path):
+        return lambda: program(path, exercise="tensors.flatten", name="f")
+
+    short, long = (seconds(read(notebook(*make(n), name=f"{n}.ipynb"))) for n in (size, size * 4))
+    assert long < 8 * short + 0.2  # with the square it would be 16
 
 
 def test_special_files_are_not_waited_for(tmp_path):

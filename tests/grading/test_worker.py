@@ -11,11 +11,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
-from course.checking.observation import ErrorSeen, ModuleSeen, ObjectSeen, Observation, TensorSeen
+from course.checking.observation import Encoder, ErrorSeen, ModuleSeen, ObjectSeen, Observation, TensorSeen
 from course.exercises import exercise_ids, exercise_path
-from course.grading import sandbox
-from course.grading.observing import MAX_INT_BYTES, Malformed, decode, encode
+from course.grading import intact, sandbox, sweeping, warm
+from course.grading.grade import Grader, GraderBroken
+from course.grading.limits import Limits
+from course.grading.observing import MAX_FRAME, MAX_INT_BYTES, Malformed, decode, encode, frame
 from course.grading.sandbox import ENVIRONMENT, Protection, Refused, inside, required
 from course.grading.stage import NotStrippable, fallback_names, stripped, write_stage
 
@@ -63,6 +66,39 @@ def test_a_number_of_a_million_digits_is_only_described():
     assert decode(encode(1 << 8 * MAX_INT_BYTES)) == ObjectSeen("an int of 8193 bits")
 
 
+def test_what_an_answer_returns_is_taken_up_to_a_size():
+    """Whatever it returns is an observation, which can be read again and needs no more memory than the limits say."""
+    for value in (
+        ["x" * 600_000, "x" * 600_000],
+        ["x" * 2**18 + "\U0001f600"] * 50,
+        {"x" * 2**21: 1, b"x": 2},
+        {2**70: 1, -(2**61): 2, 1 << 100_000: 3, 1j: 4, 2**60: 5},
+        [torch.zeros(2**19)] * 3,
+        [torch.zeros(2**19).numpy()] * 3,
+        {str(i) for i in range(3000)},
+        [[[[0] * 40] * 40] * 40] * 40,
+    ):
+        seen = Encoder()(value)
+        data = encode(Observation(seen))
+        assert len(data) <= MAX_FRAME
+        assert decode(data).value == seen
+    assert Encoder()(["x" * 600_000] * 2)[1] == ObjectSeen("a str of 600000 characters")
+    assert [each.data is None for each in Encoder()([torch.zeros(2**19)] * 3)] == [False, False, True]
+    assert Encoder()({2**70: 1, 2**60: 2}) == {f"the int {2**70:#x}": 1, 2**60: 2}
+
+
+def test_a_report_of_very_many_parts_is_not_read_to_the_end(monkeypatch):
+    monkeypatch.setattr(warm, "REPORT_PARTS", 1_000)
+    reader, writer = os.pipe()
+    taken = []
+    frames = warm._Frames(bytes(16), taken.append)
+    os.write(writer, frame(bytes(16), [None] * 800) * 2)
+    assert frames.read(reader) == "report: it has too many parts"
+    assert len(taken) == 1
+    os.close(reader)
+    os.close(writer)
+
+
 @pytest.mark.parametrize("value", [object(), {1, 2}, range(3), type, len], ids=lambda value: type(value).__name__)
 def test_nothing_else_can_be_said(value):
     with pytest.raises(TypeError, match="no part of an observation"):
@@ -79,6 +115,10 @@ FORGED = {
     "a long int": b"i\x00\x00\x10\x00" + bytes(2**12),
     "bytes after the end": b"NN",
     "a list as a key": b"d\x00\x00\x00\x01l\x00\x00\x00\x00N",
+    "keys with the same hash": encode({(2**61 - 1) * k: None for k in range(1, 100)}),
+    "complex keys": encode({1j: None}),
+    "a mapping that is too large": encode(dict.fromkeys(range(2001))),
+    "too much text": encode(["x" * 2**20] * 9),
     "an unknown class": b"o\x00\x00\x00\x05Popen",
     "a shape of texts": encode(TensorSeen(("a",), "float32", None)),
     "a shape that is no tuple": encode(TensorSeen([2], "float32", None)),
@@ -200,6 +240,38 @@ def test_the_stage_holds_the_graded_exercises_only(tmp_path):
     assert int(done.stdout) > 10
 
 
+# What has to stay as it is.
+
+
+def test_what_is_put_back_was_changed_all_the_same():
+    before = intact.baseline()
+    assert intact.replaced(before) == intact.changed_for_a_while(before) == []
+    torch.Tensor.equal = torch.Tensor.__eq__
+    try:
+        assert intact.replaced(before) == ["torch.Tensor.equal"]
+    finally:
+        del torch.Tensor.equal
+    assert intact.replaced(before) == []
+    if sys.version_info < (3, 14):  # where the changes of a dictionary have numbers
+        assert intact.changed_for_a_while(before) == ["torch.Tensor for a while"]
+    assert intact.changed_for_a_while(before) == []
+
+
+def test_what_the_compiler_puts_around_an_inherited_method_is_no_change(monkeypatch):
+    before = intact.baseline()
+    adam, adamw, wrap = torch.optim.Adam, torch.optim.AdamW, torch._compile._disable_dynamo
+    assert "_init_group" not in vars(adamw)
+    original = adam._init_group
+    monkeypatch.setattr(adam, "_init_group", wrap(original))
+    adamw._init_group = wrap(original)
+    try:
+        assert intact.replaced(before) == []
+        adamw._init_group = lambda *a: None
+        assert intact.replaced(before) == ["torch.optim.adamw.AdamW._init_group"]
+    finally:
+        del adamw._init_group
+
+
 # What protects.
 
 
@@ -239,6 +311,7 @@ def test_inside_there_is_nothing_but_the_system_and_this_python(kind, tmp_path):
         "writable": "[p for p in ('/', '/usr', '/etc', '/dev', '/shown', '/proc/sys/kernel') if os.access(p, 2)]",
         "here": f"os.path.exists({__file__!r})",
         "space": "os.statvfs('/tmp').f_frsize * os.statvfs('/tmp').f_blocks",
+        "zero": "os.system('head -c 1 /dev/zero > /dev/null 2>&1')",
     }
     code = ", ".join(f"{name!r}: {question}" for name, question in questions.items())
     seen = seen_inside(kind, "{" + code + "}", shown=tmp_path)
@@ -253,6 +326,105 @@ def test_inside_there_is_nothing_but_the_system_and_this_python(kind, tmp_path):
     assert seen["writable"] == []
     assert not seen["here"]
     assert seen["space"] == sandbox.FOLDER_BYTES
+    assert seen["zero"] != 0
+
+
+REACHES_OUT = """
+import contextlib, mmap, os, resource, socket
+def tried():
+    for name, call in (
+        ("limits", lambda: resource.prlimit(1, resource.RLIMIT_FSIZE, (10, 10))),
+        ("priority", lambda: os.setpriority(os.PRIO_PROCESS, 1, 19)),
+        ("processors", lambda: os.sched_setaffinity(1, {min(os.sched_getaffinity(0))})),
+        ("scheduler", lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))),
+        ("memory file", lambda: os.memfd_create("here")),
+        ("shared memory", lambda: mmap.mmap(-1, 4096)),
+        ("zeros", lambda: open("/dev/zero", "r+b", 0)),
+        ("machine", lambda: socket.socket(40, socket.SOCK_STREAM)),
+    ):
+        with contextlib.suppress(OSError):
+            call()
+            yield name
+def flatten_elements(x):
+    raise LookupError(f"reached: {sorted(tried())}")
+"""
+MAKES_FILES = """
+import os
+def flatten_elements(x):
+    for i in range(10**9):
+        os.mknod(f"{i}")
+"""
+
+
+def test_neither_the_worker_nor_uncounted_memory_can_be_reached(kind, monkeypatch, tmp_path):
+    monkeypatch.setattr("course.grading.grade.required", lambda unprotected: kind)
+    with Grader(["tensors.flatten"]) as grader:
+        for source, outcome, told in (
+            (REACHES_OUT, "ERROR", "reached: []"),
+            (MAKES_FILES, "CONTAINED", "more files"),
+            ("def flatten_elements(x):\n    return x.reshape(-1)\n", "PASSED", ""),
+        ):
+            (tmp_path / "a.py").write_text(source)
+            (row,) = grader.grade(tmp_path / "a.py")
+            assert row.outcome == outcome, row
+            assert told in f"{row.seen} {row.note}"
+        assert grader.starts == 1
+
+
+def refuse_rollups(path):
+    if path.endswith("smaps_rollup"):
+        raise PermissionError(path)
+    return open(path)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="memory is counted where there is /proc")
+@pytest.mark.parametrize("hidden", [False, True])
+def test_memory_that_processes_share_is_counted_once(monkeypatch, hidden):
+    """Two processes, one memory of 64 MB; all of it for each where they do not let anybody look."""
+    code = """
+import mmap, os
+m = mmap.mmap(-1, 2**26)
+m.write(bytes(2**26))
+pid = os.fork()
+m[:]
+print(pid or os.getpid(), flush=True)
+input() if pid else os.read(0, 1)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        pids = {child.pid, *(int(child.stdout.readline()) for _ in range(2))}
+        assert len(pids) == 2
+        monkeypatch.setattr(sweeping, "processes", lambda: sorted(pids))
+        # This process may be larger than the two together, which a worker is not.
+        monkeypatch.setattr(
+            sweeping, "_resident", lambda pid, real=sweeping._resident: real(pid) * (pid != os.getpid())
+        )
+        if hidden:
+            monkeypatch.setattr(sweeping, "open", refuse_rollups, raising=False)
+        seen = {}
+        for megabytes in (32, 120, 250):
+            limits = {"processes": 64, "all_files": 10**12, "all_memory_bytes": megabytes * 2**20}
+            seen[megabytes] = sweeping.excess({"folder": "/nowhere", "files": 0, "limits": limits})
+        child.communicate(b"\n\n")
+    assert seen == {32: "memory", 120: "memory" if hidden else None, 250: None}
+
+
+def test_a_worker_whose_limits_or_priority_were_changed_is_dirty():
+    code = """
+import os, resource
+from course.grading.sweeping import dirt, standing
+before, setup = standing(), {"folder": "/nowhere", "keep": []}
+assert dirt(setup, False, before) is None
+os.nice(1)
+print(dirt(setup, False, before))
+high = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**30 + 1, high))
+print(dirt(setup, False, before))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "another priority of the worker",
+        "another RLIMIT_FSIZE, priority of the worker",
+    ]
 
 
 def test_without_protection_nothing_is_run_unless_told(monkeypatch):
@@ -296,6 +468,35 @@ def test_a_worker_that_was_killed_is_replaced(grader, tmp_path):
     rows = {row.exercise: row for row in grader.grade(path)}
     assert rows["tensors.read_strides"].outcome == "PASSED"
     assert grader.starts == before + 1
+
+
+def test_a_worker_that_can_run_nothing_is_replaced_and_nobody_is_blamed(grader, tmp_path, monkeypatch):
+    path = tmp_path / "answer.py"
+    path.write_text("strides = (2, 5)\n")
+    sound, given = grader.limits.of_a_process(), []
+
+    def of_a_process(limits):
+        """The first child cannot be confined."""
+        given.append({} if not given else sound)
+        return given[-1]
+
+    monkeypatch.setattr(Limits, "of_a_process", of_a_process)
+    before = grader.starts
+    rows = {row.exercise: row for row in grader.grade(path)}
+    assert rows["tensors.read_strides"].outcome == "PASSED", rows
+    assert given == [{}, sound]
+    assert grader.starts == before + 1
+
+
+@pytest.mark.parametrize("why", [None, "time"])
+def test_where_no_worker_runs_anything_the_grader_is_broken_not_the_answer(grader, tmp_path, monkeypatch, why):
+    path = tmp_path / "answer.py"
+    path.write_text("strides = (2, 5)\n")
+    monkeypatch.setattr(grader._warm, "run", lambda job, limit, take: warm.Ending("exit code 70", why))
+    with pytest.raises(GraderBroken, match="ran no answer"):
+        grader.grade(path)
+    monkeypatch.undo()
+    assert {row.outcome for row in grader.grade(path) if row.exercise == "tensors.read_strides"} == {"PASSED"}
 
 
 def test_a_worker_that_is_killed_in_the_middle_has_a_row_for_everything(grader, tmp_path, monkeypatch):

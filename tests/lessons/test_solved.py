@@ -21,7 +21,7 @@ def report(reports):
         [sys.executable, "-m", "course", "run", "--solved", "--output", str(folder)],
         capture_output=True,
         text=True,
-        timeout=3600,
+        timeout=1700,
         check=False,
     )
     content = json.loads((folder / "report.json").read_text(encoding="utf-8"))

@@ -150,6 +150,12 @@ class WithTensor(nn.Module):
         return self.scale * x
 
 
+@scaled.wrong("forward() reads a scale that nothing has set.")
+class WithoutScale(nn.Module):
+    def forward(self, x):
+        return self.scale * x
+
+
 @scaled.probe
 def registered_names(answer):
     return [name for name, _ in answer().named_parameters()]
