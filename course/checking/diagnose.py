@@ -13,10 +13,11 @@ from course.checking.compare import Difference, behaves_like, first_difference, 
 from course.checking.describe import brief, describe, shorten
 from course.checking.exercise import Candidate, ChoiceExercise, Exercise, ValueExercise, WrongAnswer
 from course.checking.observation import Observation, TensorSeen, leaves
-from course.checking.observe import CATALOGUE_SECONDS, CheckFailed, is_diagnosable, observe
+from course.checking.observe import CATALOGUE_SECONDS, CheckFailed, is_diagnosable, is_left_open, observe
 from course.checking.verdict import Outcome, Verdict
 
 PARTLY = "This looks partly like a known misunderstanding."
+RULE = "The answer breaks a rule that the task states."
 
 ASPECT_SENTENCES = {
     "type": "The result is of another type than the task asks for.",
@@ -86,7 +87,8 @@ def rejected(exercise: Exercise, seen: list[Observation], expected: list[Observa
     match = best_match(exercise, seen, failing)
     if match is None:
         outcome = Outcome.ERROR if seen[index].error else Outcome.WRONG
-        text = _without_match(exercise, seen[index], expected[index], difference)
+        rule = exercise.probes[index].requirement is not None
+        text = RULE if rule else _without_match(exercise, seen[index], expected[index], difference)
         return Verdict(exercise.id, outcome, text, seen=words[0], expected=words[1])
     text = match.wrong.message if match.is_sure else f"{PARTLY} {match.wrong.message}"
     return Verdict(exercise.id, Outcome.WRONG, text, match.wrong.id, match.wrong.fault, *words)
@@ -136,7 +138,7 @@ def _without_match(exercise: Exercise, seen: Observation, expected: Observation,
         return "The form is right, the value is not." if fits else f"Expected {exercise.expects}."
     if error is None:
         return ASPECT_SENTENCES.get(difference.aspect)
-    if error.type == "NotImplementedError":
+    if is_left_open(error):
         return "Some part still raises NotImplementedError. Replace it and check again."
     if not is_diagnosable(error) and error.type == "TypeError":
         return f"The call did not fit the parameters. The exercise calls `{_signature(exercise)}`."

@@ -16,6 +16,7 @@ from course.checking.diagnose import probe_words, rejected
 from course.checking.exercise import Exercise, ValueExercise
 from course.checking.isolate import Run
 from course.checking.observation import Encoder, Observation
+from course.checking.observe import is_left_open
 from course.checking.verdict import Outcome, Verdict
 
 
@@ -96,9 +97,9 @@ def verdict_on(
 
 
 def _only_stubs(exercise: Exercise, seen: list[Observation]) -> bool:
-    """True when every probe that runs the answer ended in NotImplementedError."""
+    """True when every probe that runs the answer ended where the stub does."""
     ran = [one for probe, one in zip(exercise.probes, seen, strict=True) if probe.requirement is None]
-    return all(one.error and one.error.type == "NotImplementedError" for one in ran)
+    return all(one.error and is_left_open(one.error) for one in ran)
 
 
 def _changed_its_mind(exercise: Exercise, index: int, difference: Difference) -> Verdict:

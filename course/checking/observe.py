@@ -31,7 +31,7 @@ MAX_MESSAGE = 400
 IMPORTED_ONCE = ("torch.", "torchvision.")
 
 # Exceptions that show an unfinished or misspelt answer, never a misunderstanding of PyTorch.
-UNDIAGNOSABLE = {"NameError", "UnboundLocalError", "SyntaxError", "IndentationError", "NotImplementedError"}
+UNDIAGNOSABLE = {"NameError", "UnboundLocalError", "SyntaxError", "IndentationError"}
 ARITY = re.compile(
     r"positional argument|required (?:keyword-only )?argument|unexpected keyword argument|multiple values for"
 )
@@ -44,7 +44,13 @@ class CheckFailed(RuntimeError):
 
 
 def is_diagnosable(error: ErrorSeen) -> bool:
-    return error.type not in UNDIAGNOSABLE and not (error.type == "TypeError" and ARITY.search(error.message))
+    misfit = error.type == "TypeError" and ARITY.search(error.message)
+    return error.type not in UNDIAGNOSABLE and not misfit and not is_left_open(error)
+
+
+def is_left_open(error: ErrorSeen) -> bool:
+    """Whether a stub's ``raise NotImplementedError`` was reached. For dtypes without a kernel torch raises one, too."""
+    return error.type == "NotImplementedError" and (not error.message or "NotImplementedError" in (error.line or ""))
 
 
 def observe_probe(exercise: Exercise, probe: Probe, answer: Any, seed: int) -> Observation:

@@ -72,6 +72,25 @@ def test_a_misspelt_name_is_an_error_and_no_misunderstanding():
     assert "minus_one" in verdict.seen
 
 
+def test_a_dtype_that_torch_has_no_kernel_for_is_an_error_and_no_stub():
+    """torch raises NotImplementedError for it, as a stub does."""
+    verdict = check_answer(demo.flatten, lambda x: x.long().softmax(0))
+    assert verdict.outcome is Outcome.ERROR
+    assert "not implemented for 'Long'" in verdict.seen
+    assert "still raises" not in verdict.diagnosis
+
+
+def test_a_branch_that_is_left_open_is_told():
+    def half(x):
+        if x.is_contiguous():
+            raise NotImplementedError("later")
+        return x.reshape(-1)
+
+    verdict = check_answer(demo.flatten, half)
+    assert verdict.outcome is Outcome.ERROR
+    assert verdict.diagnosis == "Some part still raises NotImplementedError. Replace it and check again."
+
+
 def test_another_arity_names_the_signature():
     verdict = check_answer(demo.total, lambda: 1)
     assert "total_of(x: Tensor, weight: float = 1.0)" in verdict.diagnosis
@@ -109,6 +128,7 @@ def test_a_requirement_names_the_line_that_breaks_it():
 
     verdict = check_answer(demo.total, looped)
     assert verdict.outcome is Outcome.WRONG
+    assert verdict.diagnosis in ("A loop is slow.", "The answer breaks a rule that the task states.")
     assert "item for item in x" in verdict.seen
     assert "no loop in Python" in verdict.expected
 
