@@ -17,7 +17,7 @@ MACHINE_PATH = re.compile(
 MAKE_CALL = re.compile(r"make ([a-z]+)")
 COURSE_CALL = re.compile(r"(?:^|[\s`/])course ([a-z-]+)", re.MULTILINE)
 GUIDES = ["README.md", "CONTRIBUTING.md"]
-DOCUMENTS = [*GUIDES, "docs/nbgrader.md"]
+DOCUMENTS = [*GUIDES, "docs/grading.md", "docs/nbgrader.md"]
 
 
 @pytest.fixture(scope="module")
