@@ -78,6 +78,11 @@ class Grader:
 
         self.limits = limits or Limits()
         self.exercises: list[Exercise] = [load_exercise(each) for each in exercises]
+        # A value that says nothing is `...`; a function in its place is an answer, though a strange one.
+        self._stubs = {
+            exercise.id: "" if exercise.kind in ("value", "choice") else exercise.stub_source()
+            for exercise in self.exercises
+        }
         self._fallback = {exercise.id: _fallback(exercise.id) for exercise in self.exercises}
         self._lesson_of = {lesson.exercises: lesson.number for lesson in curriculum.LESSONS}
         self._warm = Warm(self.protection, [each.id for each in self.exercises], self._observe_ours(), self.limits)
@@ -126,8 +131,7 @@ class Grader:
     def _program(self, answers: Any, exercise: Exercise) -> Program | NoProgram:
         from course.grading.judge import is_stub_text
 
-        # A value that says nothing is `...`; a function in its place is an answer, though a strange one.
-        stub = "" if exercise.kind in ("value", "choice") else exercise.stub_source()
+        stub = self._stubs[exercise.id]
         return program_for(
             answers,
             exercise.id,
