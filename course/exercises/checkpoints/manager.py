@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import re
+import shutil
+import tempfile
 from collections import OrderedDict
 from pathlib import Path
 
@@ -25,7 +28,7 @@ exercise = Exercise(
         - After a save the folder holds the `keep` newest checkpoints (those of the largest steps) and the one with the
           highest score; the older of equal scores. Older ones are deleted. Files of other names are not touched.
         - `newest()` returns the dict of the newest checkpoint that can be read, `None` if there is none. A damaged file
-          (cut short, empty) is passed over.
+          (cut short, empty) is passed over; whether it takes one of the `keep` places is left open.
         - `best()` returns the dict of the checkpoint with the highest score, `None` if there is none.
 
         All of that also holds for a new object on a folder of an earlier process. Damaged files are nobody's best.
@@ -34,9 +37,9 @@ exercise = Exercise(
     hints=(
         "Nothing needs to be remembered between calls: everything can be read off the folder. Write one helper that "
         "returns the checkpoints that can be read, sorted by step. As text, step-10 comes before step-9.",
-        "readable(): for each path of folder.glob('step-*.pt') try torch.load, skip it on Exception; sort by the step "
-        "in the dict. newest is its last, best the first with the maximal score. After a save delete every path that "
-        "is neither among the last `keep` nor the best.",
+        "readable(): for each path whose name is step-, digits and .pt (re.fullmatch) try torch.load, skip it on "
+        "Exception; sort by the step in the dict. newest is its last, best the first with the maximal score. After a "
+        "save delete every path that is neither among the last `keep` nor the best.",
     ),
     seconds=30.0,
 )
@@ -70,11 +73,12 @@ class ReadOffTheFolder:
 
     def readable(self):
         found = {}
-        for path in self.folder.glob("step-*.pt"):
-            try:
-                found[path] = torch.load(path, weights_only=True)
-            except Exception:
-                continue
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
     def save(self, state, step, score):
@@ -108,7 +112,7 @@ class OneLoopEach:
 
     def steps(self):
         parts = [name[:-3].split("-") for name in os.listdir(self.folder) if name.endswith(".pt")]
-        return sorted((int(part[1]) for part in parts if part[0] == "step" and part[-1].isdigit()), reverse=True)
+        return sorted((int(p[1]) for p in parts if len(p) == 2 and p[0] == "step" and p[1].isdigit()), reverse=True)
 
     def read(self, step):
         try:
@@ -153,11 +157,12 @@ class OnlyTheNewest:
 
     def readable(self):
         found = {}
-        for path in self.folder.glob("step-*.pt"):
-            try:
-                found[path] = torch.load(path, weights_only=True)
-            except Exception:
-                continue
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
     def save(self, state, step, score):
@@ -192,11 +197,12 @@ class SortedAsText:
 
     def readable(self):
         found = {}
-        for path in self.folder.glob("step-*.pt"):
-            try:
-                found[path] = torch.load(path, weights_only=True)
-            except Exception:
-                continue
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
         return sorted(found.items(), key=lambda item: item[0].name)
 
     def save(self, state, step, score):
@@ -232,7 +238,8 @@ class DamagedFilesStopIt:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def readable(self):
-        found = {path: torch.load(path, weights_only=True) for path in self.folder.glob("step-*.pt")}
+        paths = [path for path in self.folder.iterdir() if re.fullmatch(r"step-\d+\.pt", path.name)]
+        found = {path: torch.load(path, weights_only=True) for path in paths}
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
     def save(self, state, step, score):
@@ -268,11 +275,12 @@ class LowestScore:
 
     def readable(self):
         found = {}
-        for path in self.folder.glob("step-*.pt"):
-            try:
-                found[path] = torch.load(path, weights_only=True)
-            except Exception:
-                continue
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
     def save(self, state, step, score):
@@ -306,11 +314,12 @@ class LaterOfEqualScores:
 
     def readable(self):
         found = {}
-        for path in self.folder.glob("step-*.pt"):
-            try:
-                found[path] = torch.load(path, weights_only=True)
-            except Exception:
-                continue
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
     def save(self, state, step, score):
@@ -349,11 +358,12 @@ class WritesUnderTheName:
 
     def readable(self):
         found = {}
-        for path in self.folder.glob("step-*.pt"):
-            try:
-                found[path] = torch.load(path, weights_only=True)
-            except Exception:
-                continue
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
     def save(self, state, step, score):
@@ -384,11 +394,12 @@ class TemporaryNamedLikeACheckpoint:
 
     def readable(self):
         found = {}
-        for path in self.folder.glob("step-*.pt"):
-            try:
-                found[path] = torch.load(path, weights_only=True)
-            except Exception:
-                continue
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
     def save(self, state, step, score):
@@ -424,11 +435,12 @@ class BestWithinTheNewest:
 
     def readable(self):
         found = {}
-        for path in self.folder.glob("step-*.pt"):
-            try:
-                found[path] = torch.load(path, weights_only=True)
-            except Exception:
-                continue
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
     def save(self, state, step, score):
@@ -465,11 +477,12 @@ class CleansTheFolder:
 
     def readable(self):
         found = {}
-        for path in self.folder.glob("step-*.pt"):
-            try:
-                found[path] = torch.load(path, weights_only=True)
-            except Exception:
-                continue
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
     def save(self, state, step, score):
@@ -487,6 +500,127 @@ class CleansTheFolder:
         for path in list(self.folder.iterdir()):
             if path not in keep:
                 path.unlink()
+
+    def newest(self):
+        known = self.readable()
+        return known[-1][1] if known else None
+
+    def best(self):
+        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
+
+
+@exercise.wrong(
+    "Every file that ends in `.pt` counts as a checkpoint: the export of another program becomes the best one, or is "
+    "deleted. Checkpoints are the files `step-{step}.pt`."
+)
+class EveryPtFile:
+    def __init__(self, folder, keep):
+        self.folder, self.keep = Path(folder), keep
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def readable(self):
+        found = {}
+        for path in self.folder.glob("*.pt"):
+            try:
+                found[path] = torch.load(path, weights_only=True)
+            except Exception:
+                continue
+        return sorted(found.items(), key=lambda item: item[1]["step"])
+
+    def save(self, state, step, score):
+        path = self.folder / f"step-{step}.pt"
+        temporary = path.with_suffix(".part")
+        try:
+            torch.save({"state": state, "step": step, "score": score}, temporary)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink()
+            raise
+        known = self.readable()
+        best, _ = max(known, key=lambda item: item[1]["score"])
+        for old, _ in known[: -self.keep]:
+            if old != best:
+                old.unlink()
+
+    def newest(self):
+        known = self.readable()
+        return known[-1][1] if known else None
+
+    def best(self):
+        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
+
+
+@exercise.wrong(
+    "Every file `step-*.pt` counts as a checkpoint, and `step-best.pt` or `step-notes.pt` is one too, though nobody "
+    "wrote it here: it is deleted or breaks the next save. Only digits stand for a step."
+)
+class EveryStepFile:
+    def __init__(self, folder, keep):
+        self.folder, self.keep = Path(folder), keep
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def readable(self):
+        found = {}
+        for path in self.folder.glob("step-*.pt"):
+            try:
+                found[path] = torch.load(path, weights_only=True)
+            except Exception:
+                continue
+        return sorted(found.items(), key=lambda one: one[1]["step"])
+
+    def save(self, state, step, score):
+        path = self.folder / f"step-{step}.pt"
+        temporary = path.with_suffix(".part")
+        try:
+            torch.save({"state": state, "step": step, "score": score}, temporary)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink()
+            raise
+        known = self.readable()
+        best, _ = max(known, key=lambda item: item[1]["score"])
+        for old, _ in known[: -self.keep]:
+            if old != best:
+                old.unlink()
+
+    def newest(self):
+        known = self.readable()
+        return known[-1][1] if known else None
+
+    def best(self):
+        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
+
+
+@exercise.wrong(
+    "The finished file is copied over the checkpoint, not renamed. Copying writes under the checkpoint's own name: a "
+    "kill in the middle leaves half a file, and where the same step is saved again the old one is lost."
+)
+class CopiedAtTheEnd:
+    def __init__(self, folder, keep):
+        self.folder, self.keep = Path(folder), keep
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def readable(self):
+        found = {}
+        for path in self.folder.iterdir():
+            if re.fullmatch(r"step-\d+\.pt", path.name):
+                try:
+                    found[path] = torch.load(path, weights_only=True)
+                except Exception:
+                    continue
+        return sorted(found.items(), key=lambda item: item[1]["step"])
+
+    def save(self, state, step, score):
+        path = self.folder / f"step-{step}.pt"
+        with tempfile.TemporaryDirectory() as other:
+            temporary = Path(other, "checkpoint.part")
+            torch.save({"state": state, "step": step, "score": score}, temporary)
+            shutil.copy(temporary, path)
+        known = self.readable()
+        best, _ = max(known, key=lambda item: item[1]["score"])
+        for old, _ in known[: -self.keep]:
+            if old != best:
+                old.unlink()
 
     def newest(self):
         known = self.readable()
@@ -687,9 +821,40 @@ def a_new_process_goes_on(answer):
 @exercise.probe
 def files_of_others(answer):
     with folder() as place:
-        for name in ("log.txt", "step-notes.txt", "model.pt", "upload.tmp"):
+        for name in ("log.txt", "step-notes.txt", "old-step-7.pt", "upload.tmp"):
             (place / name).write_text(name)
         return told(saved(answer, place, [0.3, 0.2, 0.1], keep=1)), names(place)
+
+
+@exercise.probe
+def readable_files_of_others(answer):
+    with folder() as place:
+        torch.save({"state": {}, "step": 99, "score": 9.0}, place / "model.pt")
+        torch.save({"state": {}, "step": 1, "score": 0.2}, place / "old-step-7.pt")
+        return told(saved(answer, place, [0.3, 0.2, 0.1], keep=1)), names(place)
+
+
+@exercise.probe
+def readable_files_of_almost_the_name(answer):
+    with folder() as place:
+        torch.save({"state": {}, "step": 1, "score": 0.1}, place / "step-best.pt")
+        torch.save({"state": {}, "step": 1, "score": 0.1}, place / "step-1.pt.bak")
+        torch.save({"a": 1}, place / "step-notes.pt")
+        return told(saved(answer, place, [0.3, 0.2, 0.1], keep=1)), names(place)
+
+
+@exercise.probe
+def the_old_file_under_another_name(answer):
+    """A rename leaves the old file alone, which a second name still shows; a write or a copy goes into it."""
+    with folder() as place, folder() as elsewhere:
+        manager = saved(answer, place, [0.1])
+        try:
+            os.link(place / "step-1.pt", elsewhere / "second")
+        except OSError:  # a file system without links: nothing to be seen here
+            return True, told(manager)
+        before = (elsewhere / "second").read_bytes()
+        manager.save({"w": torch.full((2,), 5.0)}, 1, 0.2)
+        return (elsewhere / "second").read_bytes() == before, told(manager)
 
 
 @exercise.probe

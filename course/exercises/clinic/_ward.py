@@ -86,17 +86,17 @@ def described(answer: Answer, *, free: tuple[str, ...] = ()) -> dict[str, Any]:
     setup = admitted(answer)
     model, optimizer, loader = setup["model"], setup["optimizer"], setup["loader"]
     inputs, targets = samples(setup)
-    layers = [
+    layers = sorted(  # which of them was registered first says nothing
         (type(module).__name__, *(tuple(p.shape) for p in module.parameters(recurse=False)))
         for module in model.modules()
         if any(True for _ in module.parameters(recurse=False))
-    ]
+    )
     trainable = [p for p in model.parameters() if p.requires_grad]
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     settings = {
-        name: float(value)
-        for name, value in optimizer.param_groups[0].items()
-        if name in ("lr", "momentum", "weight_decay", "dampening", "nesterov")
+        name: sorted({float(group[name]) for group in optimizer.param_groups})
+        for name in ("lr", "momentum", "weight_decay", "dampening", "nesterov")
+        if name in optimizer.param_groups[0]
     }
     parts = {
         "layers": layers,

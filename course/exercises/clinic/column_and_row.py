@@ -165,6 +165,21 @@ def summed():
     return {"model": model, "loader": batches(x, y), "loss_fn": loss_fn, "optimizer": optimizer}
 
 
+@exercise.wrong(
+    "The shapes fit now, and the loss is the root of the mean. It has its minimum at the same place and other "
+    "gradients on the way. The task keeps the mean itself.",
+)
+def root_of_the_mean():
+    x, y = curve()
+    model = network(3, 32, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+
+    def loss_fn(prediction, target):
+        return ((prediction.squeeze(1) - target) ** 2).mean().sqrt()
+
+    return {"model": model, "loader": batches(x, y), "loss_fn": loss_fn, "optimizer": optimizer}
+
+
 @exercise.probe
 def what_was_sound(answer):
     return _ward.described(answer)

@@ -93,8 +93,8 @@ def higher_rate():
 
 
 @exercise.wrong(
-    "The initialisation is better, the activation is the same. Nine slopes of at most 1/4 remain, whatever the "
-    "weights are.",
+    "The gradient still passes nine slopes of at most 1/4. An initialisation that keeps the scale of a linear layer "
+    "does not make up for them.",
     fault="vanishing-gradient",
 )
 def only_another_start():
@@ -132,6 +132,16 @@ def rectified_small_start():
     return {"model": model, "loader": batches(points, numbers), "loss_fn": F.cross_entropy, "optimizer": optimizer}
 
 
+@exercise.wrong(
+    "Without an activation nothing shrinks, and ten linear layers are one: no straight line parts two rings.",
+)
+def no_activation():
+    points, numbers = rings()
+    model = network(2, *[24] * 9, 2, activation=nn.Identity)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+    return {"model": model, "loader": batches(points, numbers), "loss_fn": F.cross_entropy, "optimizer": optimizer}
+
+
 @exercise.probe
 def what_was_sound(answer):
     return _ward.described(answer)
@@ -150,3 +160,14 @@ def the_doctor_is_silent(answer):
 @exercise.probe
 def the_weights_have_a_scale(answer):
     return _ward.admitted(answer)["model"][2].weight.std().item() > 0.05
+
+
+@exercise.probe
+def it_is_more_than_one_linear_layer(answer):
+    model = _ward.admitted(answer)["model"].double().eval()
+    generator = torch.Generator().manual_seed(0)
+    one, two = 3 * torch.randn(2, 64, 2, generator=generator, dtype=torch.double)
+    with torch.no_grad():
+        zero = model(torch.zeros_like(one))
+        bend = model(one + two) - model(one) - model(two) + zero
+        return bool(bend.norm() > 1e-6 * (model(one) - zero).norm())

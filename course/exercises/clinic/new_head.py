@@ -73,6 +73,17 @@ def what_is_trainable():
     return {"model": model, "loader": batches(points, groups), "loss_fn": F.cross_entropy, "optimizer": optimizer}
 
 
+@exercise.alternative
+def another_group():
+    points, groups = three_groups()
+    model = network(4, 32, 5)
+    model[0].requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model[2] = nn.Linear(32, 3)
+    optimizer.add_param_group({"params": list(model[2].parameters())})
+    return {"model": model, "loader": batches(points, groups), "loss_fn": F.cross_entropy, "optimizer": optimizer}
+
+
 @exercise.wrong(
     "The first layer is thawed and learns, which was not asked for; the head is still unknown to the optimizer "
     "and stays random.",
@@ -148,6 +159,20 @@ def everything_frozen():
     model[2] = nn.Linear(32, 3)
     model.requires_grad_(False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return {"model": model, "loader": batches(points, groups), "loss_fn": F.cross_entropy, "optimizer": optimizer}
+
+
+@exercise.wrong(
+    "The head has a rate of its own, five times as high. The settings of the optimizer were sound: they hold for each "
+    "of its groups.",
+)
+def two_rates():
+    points, groups = three_groups()
+    model = network(4, 32, 5)
+    model[0].requires_grad_(False)
+    model[2] = nn.Linear(32, 3)
+    parts = [{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.5}]
+    optimizer = torch.optim.SGD(parts, lr=0.1)
     return {"model": model, "loader": batches(points, groups), "loss_fn": F.cross_entropy, "optimizer": optimizer}
 
 

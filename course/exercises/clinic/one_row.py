@@ -18,8 +18,8 @@ exercise = Exercise(
 A reader fills a buffer with one row after the other and collects the rows. *"The loss goes to about 1.1 and stays
 there. Whatever I show it, the network gives the same three numbers."*
 
-`same_answer_for_all()` returns the setup as it was sent in. Leave the loop and its buffer in place: the real reader
-decodes into it.
+`same_answer_for_all()` returns the setup as it was sent in. The loop stands for a real reader, which decodes each row
+into a buffer.
 """
     + _ward.RULES,
     hints=(

@@ -24,8 +24,8 @@ after the first steps. With inputs a hundred times smaller it runs, for a while.
     + _ward.RULES,
     hints=(
         "Which of the two logarithms is of 0 when p is exactly 1? What is 0 times that?",
-        "Leave the logarithm to a function of torch that takes probabilities or, better, logits; or keep p away "
-        "from 0 and 1.",
+        "Leave the logarithm to a function of torch that takes logits. A safe logarithm of p is not enough: the "
+        "sigmoid is saturated where p is near 0 or 1, and a p of exactly 1 has no slope to learn from.",
     ),
     compare=("value",),
     rtol=2e-3,
@@ -177,6 +177,62 @@ def smaller_rate():
     return {"model": model, "loader": batches(points, marks), "loss_fn": loss_fn, "optimizer": optimizer}
 
 
+@exercise.wrong(
+    "The NaN is gone: this function stops its logarithm at -100. The sigmoid before it is saturated all the same, and "
+    "a p of exactly 1 that should be 0 gets no gradient. Logits are not rounded to 0 or 1.",
+    fault="dead-activation",
+)
+def function_of_probabilities():
+    points, groups = three_groups()
+    points, marks = 10 * points, (groups == 0).float()
+    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.Sigmoid(), nn.Flatten(0))
+    nn.init.normal_(model[2].weight)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+
+    def loss_fn(p, mark):
+        return F.binary_cross_entropy(p, mark)
+
+    return {"model": model, "loader": batches(points, marks), "loss_fn": loss_fn, "optimizer": optimizer}
+
+
+@exercise.wrong(
+    "The NaN is gone. `clamp` gives no gradient to the p that it moves: many of the samples that are wrong, and the "
+    "worst of them, teach nothing. From logits each of them does.",
+    fault="dead-activation",
+)
+def kept_from_the_ends():
+    points, groups = three_groups()
+    points, marks = 10 * points, (groups == 0).float()
+    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.Sigmoid(), nn.Flatten(0))
+    nn.init.normal_(model[2].weight)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+
+    def loss_fn(p, mark):
+        p = p.clamp(1e-7, 1 - 1e-7)
+        return -(mark * torch.log(p) + (1 - mark) * torch.log(1 - p)).mean()
+
+    return {"model": model, "loader": batches(points, marks), "loss_fn": loss_fn, "optimizer": optimizer}
+
+
+@exercise.wrong(
+    "`clamp` after the logarithm bounds the loss and not the gradient: its own is 0 there, that of `log` at 0 is "
+    "infinite, and 0 times infinity is NaN.",
+    fault="log-of-zero",
+)
+def clamped_after_the_logarithm():
+    points, groups = three_groups()
+    points, marks = 10 * points, (groups == 0).float()
+    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.Sigmoid(), nn.Flatten(0))
+    nn.init.normal_(model[2].weight)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+
+    def loss_fn(p, mark):
+        log_p, log_rest = torch.log(p).clamp(min=-100), torch.log(1 - p).clamp(min=-100)
+        return -(mark * log_p + (1 - mark) * log_rest).mean()
+
+    return {"model": model, "loader": batches(points, marks), "loss_fn": loss_fn, "optimizer": optimizer}
+
+
 @exercise.probe
 def what_was_sound(answer):
     return _ward.described(answer)
@@ -195,3 +251,16 @@ def the_doctor_is_silent(answer):
 @exercise.probe
 def the_first_loss(answer):
     return _ward.first_loss(answer)
+
+
+@exercise.probe
+def wrong_samples_with_a_gradient(answer):
+    setup = _ward.admitted(answer)
+    wrong = taught = 0
+    for point, mark in zip(*_ward.samples(setup), strict=True):
+        pair = torch.stack([point, point]).requires_grad_()  # a pair, as some repairs squeeze
+        loss = setup["loss_fn"](setup["model"](pair), torch.stack([mark, mark]))
+        if loss > 0.7:  # the logarithm of 2: the wrong side of one half
+            wrong += 1
+            taught += bool(torch.autograd.grad(loss, pair)[0].abs().max() > 0.01)
+    return "all" if taught == wrong else "nearly all" if taught > 0.9 * wrong else "not all"

@@ -116,6 +116,26 @@ def registered_by_name():
     return {"model": model, "loader": batches(points, numbers), "loss_fn": F.cross_entropy, "optimizer": optimizer}
 
 
+@exercise.alternative
+def last_layer_first():
+    points, numbers = rings()
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(24, 2)
+            self.hidden = nn.ModuleList([nn.Linear(2, 24), nn.Linear(24, 24), nn.Linear(24, 24)])
+
+        def forward(self, x):
+            for layer in self.hidden:
+                x = torch.tanh(layer(x))
+            return self.last(x)
+
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    return {"model": model, "loader": batches(points, numbers), "loss_fn": F.cross_entropy, "optimizer": optimizer}
+
+
 @exercise.wrong(
     "A tuple is no better than a list: neither is a module, so nothing in it is registered.",
     fault="unregistered-submodule",

@@ -124,6 +124,24 @@ def loss_shifted():
     return {"model": model, "loader": batches(points, groups), "loss_fn": loss_fn, "optimizer": optimizer}
 
 
+@exercise.wrong(
+    "Logits in training, and in eval the softmax is back: every loss that is measured in eval has two of them, and "
+    "the floor. Return logits in both modes.",
+    fault="double-softmax",
+)
+def softmax_in_eval():
+    points, groups = three_groups()
+
+    class Net(nn.Sequential):
+        def forward(self, x):
+            logits = super().forward(x)
+            return logits if self.training else logits.softmax(1)
+
+    model = Net(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    return {"model": model, "loader": batches(points, groups), "loss_fn": F.cross_entropy, "optimizer": optimizer}
+
+
 @exercise.probe
 def what_was_sound(answer):
     return _ward.described(answer)

@@ -223,6 +223,77 @@ class FirstTensorAlone(PlacesAndNumbers):
 
 
 @exercise.wrong(
+    "The guard knows all shapes, but the dtype of the first tensor only. Another dtype of the second goes unnoticed."
+)
+class FirstDtypeAlone(PlacesAndNumbers):
+    def __call__(self, *tensors):
+        key = (tuple(x.shape for x in tensors), tensors[0].dtype)
+        if key not in self.known:
+            self.known[key] = self.trace(tensors)
+        return replay(*self.known[key], tensors)
+
+
+@exercise.wrong(
+    "The guard does not know which tensor has which shape: the same shapes in another order count as known."
+)
+class InAnyOrder(PlacesAndNumbers):
+    def __call__(self, *tensors):
+        key = frozenset((x.shape, x.dtype) for x in tensors)
+        if key not in self.known:
+            self.known[key] = self.trace(tensors)
+        return replay(*self.known[key], tensors)
+
+
+@exercise.wrong(
+    "The guard counts the numbers of each tensor. Six numbers are (2, 3) or (3, 2), and the sizes are what is read."
+)
+class CountsNumbers(PlacesAndNumbers):
+    def __call__(self, *tensors):
+        key = tuple((x.numel(), x.dtype) for x in tensors)
+        if key not in self.known:
+            self.known[key] = self.trace(tensors)
+        return replay(*self.known[key], tensors)
+
+
+@exercise.wrong(
+    "The guard knows the strides, too. A transposed tensor of the same shape and dtype is traced again, for the same "
+    "operations.",
+    fault="recompiles",
+)
+class StridesToo(PlacesAndNumbers):
+    def __call__(self, *tensors):
+        key = tuple((x.shape, x.dtype, x.stride()) for x in tensors)
+        if key not in self.known:
+            self.known[key] = self.trace(tensors)
+        return replay(*self.known[key], tensors)
+
+
+@exercise.wrong(
+    "The guard knows `requires_grad`, too. The task's guard holds shapes and dtypes: the operations are the same.",
+    fault="recompiles",
+)
+class GradientsToo(PlacesAndNumbers):
+    def __call__(self, *tensors):
+        key = tuple((x.shape, x.dtype, x.requires_grad) for x in tensors)
+        if key not in self.known:
+            self.known[key] = self.trace(tensors)
+        return replay(*self.known[key], tensors)
+
+
+@exercise.wrong(
+    "A tensor that is handed over twice while tracing is taken for one argument in two places. The next call has two "
+    "tensors, and one of them is not read. Each argument needs a place of its own."
+)
+class PlacesByTensor(PlacesAndNumbers):
+    def trace(self, tensors):
+        steps, result = super().trace(tensors)
+        for operand in (o for _, _, operands in steps for o in operands if hasattr(o, "place")):
+            if operand.place < len(tensors):
+                operand.place = max(p for p, x in enumerate(tensors) if x is tensors[operand.place])
+        return steps, result
+
+
+@exercise.wrong(
     "Only the newest trace is kept. Two shapes in turn trace at each call; each combination should be traced once.",
     fault="recompiles",
 )
@@ -382,6 +453,47 @@ def two_shapes_in_turn(answer):
 def another_dtype(answer):
     calls = [(numbers(3),), (numbers(3, dtype=torch.float64),), (numbers(3),), (numbers(3, dtype=torch.float64) + 1,)]
     return run(answer, lambda x: (x * 2).relu(), *calls)
+
+
+@exercise.probe
+def another_dtype_of_the_second(answer):
+    x, doubles = numbers(3), numbers(3, dtype=torch.float64)
+    return run(answer, lambda x, y: x * 2 - y, (x, numbers(3)), (x, doubles), (doubles, x))
+
+
+@exercise.probe
+def the_same_sizes_in_another_order(answer):
+    return run(answer, reads_a_shape, (numbers(2, 3), numbers(1, 1)), (numbers(3, 2), numbers(1, 1)))
+
+
+@exercise.probe
+def the_shapes_change_places(answer):
+    calls = [(numbers(2, 3), numbers(3, 2)), (numbers(3, 2), numbers(2, 3))]
+    return run(answer, lambda x, y: (x @ y) * x.shape[0], *calls)
+
+
+@exercise.probe
+def an_axis_changes_places(answer):
+    calls = [(numbers(2), numbers(2, 2)), (numbers(2, 2), numbers(2))]
+    return run(answer, lambda x, y: x * len(x.shape) - y, *calls)
+
+
+@exercise.probe
+def strides_are_not_guarded(answer):
+    x, turned = numbers(2, 3), numbers(3, 2).T
+    return run(answer, lambda x: (x * 2).relu(), (x,), (turned,))
+
+
+@exercise.probe
+def gradients_are_not_guarded(answer):
+    values, *rest = run(answer, lambda x: (x * 2).relu(), (numbers(3),), (numbers(3).requires_grad_(),))
+    return [value.detach() for value in values], *rest
+
+
+@exercise.probe
+def one_tensor_in_two_places(answer):
+    x, y = torch.full((2,), -5.0), torch.full((2,), -1.0)
+    return run(answer, lambda x, y: x * 2 - y, (x, x), (x, y))
 
 
 @exercise.probe

@@ -95,6 +95,24 @@ def small_maximum(model, example):
 
 
 @exercise.wrong(
+    "The Dim has a maximum that nobody asked for: batches up to it pass, larger ones are refused. The task says every "
+    "batch size from 1 up; a Dim needs no maximum."
+)
+def unasked_maximum(model, example):
+    batch = torch.cat([example, example])
+    return torch.export.export(model, (batch,), dynamic_shapes=({0: Dim("batch", max=1024)},))
+
+
+@exercise.wrong(
+    "The model is put into training mode before it is exported. The program holds the dropout of training, and its "
+    "outputs are not those of the model."
+)
+def in_training_mode(model, example):
+    batch = torch.cat([example, example])
+    return torch.export.export(model.train(), (batch,), dynamic_shapes=({0: Dim("batch")},))
+
+
+@exercise.wrong(
     'The key "x" is the name of one model\'s parameter. Another forward calls it otherwise, and torch.export refuses '
     "the name. A tuple goes by position."
 )
@@ -158,6 +176,17 @@ def from_a_batch_of_four(answer):
 @exercise.probe
 def from_a_batch_of_one(answer):
     return tried(answer, Rows(), rows(1), *map(rows, (1, 2, 7)), rows(2, width=4))
+
+
+@exercise.probe
+def a_large_batch(answer):
+    return tried(answer, Rows(), rows(2), rows(5000))
+
+
+@exercise.probe
+def with_dropout(answer):
+    model = nn.Sequential(Rows(), nn.Dropout(1.0))  # all or nothing: no random numbers in the outcome
+    return tried(answer, model, rows(3), rows(4)), model.training
 
 
 @exercise.probe

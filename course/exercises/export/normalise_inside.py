@@ -168,6 +168,18 @@ class NotPermuted(Template):
         return self.network((images.float() / 255 - self.mean) / self.std)
 
 
+@exercise.wrong(
+    "The buffers hold mean and std times 255. The outputs are right, but the state dict does not hold the given "
+    "numbers: whoever loads another mean or std gets a wrong normalisation."
+)
+class ScaledBuffers(ChannelsLastFirst):
+    def __init__(self, network, mean, std):
+        super().__init__(network, mean * 255, std * 255)
+
+    def forward(self, images):
+        return self.network(((images.float() - self.mean) / self.std).permute(0, 3, 1, 2))
+
+
 class Positions(nn.Module):
     """A network that tells every pixel and channel apart, and whether it is in evaluation mode."""
 
@@ -221,6 +233,19 @@ def state_of_another(answer):
         model.load_state_dict(other.state_dict())
     except RuntimeError as error:
         return type(error).__name__
+    return model(images(2))
+
+
+@exercise.probe
+def the_given_numbers_in_the_state(answer):
+    state = module(answer).state_dict()
+    return state.get("mean"), state.get("std")
+
+
+@exercise.probe
+def plain_numbers_loaded(answer):
+    model = module(answer).eval()
+    model.load_state_dict({"mean": torch.tensor([0.0, 0.5, 1.0]), "std": torch.tensor([1.0, 2.0, 4.0])}, strict=False)
     return model(images(2))
 
 

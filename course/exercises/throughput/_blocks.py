@@ -15,14 +15,15 @@ class Account:
     """What the blocks of one probe did.
 
     inner: memory of what a block keeps for backward. results: memory of what a block returned. most: the largest
-    number of inner results that were alive when a block went backward. calls: how often each block was called.
+    number of inner results that were alive when a block went backward. calls: the numbers of the blocks, in the order
+    in which they were called.
     """
 
-    def __init__(self, blocks: int) -> None:
+    def __init__(self) -> None:
         self.inner: list[StorageWeakRef] = []
         self.results: list[StorageWeakRef] = []
         self.most = 0
-        self.calls = [0] * blocks
+        self.calls: list[int] = []
 
     def note_backward(self) -> None:
         self.most = max(self.most, _alive(self.inner))
@@ -77,7 +78,7 @@ class Block(nn.Module):
         self.weight = nn.Parameter(torch.linspace(0.6, 1.4, width, dtype=torch.float64) + number / 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.account.calls[self.number] += 1
+        self.account.calls.append(self.number)
         result = _Waves.apply(x, self.weight, self.account)
         self.account.results.append(memory_of(result))
         return result
@@ -90,11 +91,11 @@ def observed(answer: Run, count: int, size: int, *, of_input: bool = False, kind
     """What the answer's way through blocks gives, keeps and repeats.
 
     of_input: whether the input requires a gradient. kind: the type of the sequence of blocks."""
-    account = Account(count)
+    account = Account()
     blocks = kind([Block(number, account) for number in range(count)])
     x = torch.linspace(-1, 2, 12, dtype=torch.float64).reshape(4, 3).requires_grad_(of_input)
     result = answer(blocks, x, size)
-    segments = -(-count // size)
+    segments, forward = -(-count // size), len(account.calls)
     kept = {
         "inner results of blocks alive after the forward pass": still_alive(account.inner, 0),
         # The input of the first segment is x; the result of the last one is returned.
@@ -109,5 +110,6 @@ def observed(answer: Run, count: int, size: int, *, of_input: bool = False, kind
         **kept,
         "inner results of blocks alive at a time in the backward pass": at_most(account.most, min(size, count)),
         "results of blocks alive after the backward pass": still_alive(account.results, 1),
-        "calls of each block": account.calls,
+        "calls of each block": [account.calls.count(number) for number in range(count)],
+        "blocks called in the backward pass": account.calls[forward:],
     }

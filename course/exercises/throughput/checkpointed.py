@@ -130,6 +130,18 @@ def rest_left_out(blocks, x, size):
 
 
 @exercise.wrong(
+    "The blocks that do not fill a segment come first. Cut from the first block on: the last segment is the one that "
+    "may be shorter."
+)
+def rest_first(blocks, x, size):
+    rest = len(blocks) % size
+    for start in range(rest - size if rest else 0, len(blocks), size):
+        segment = nn.Sequential(*blocks[max(start, 0) : start + size])
+        x = checkpoint(segment, x, use_reentrant=False)
+    return x
+
+
+@exercise.wrong(
     "The last segment runs without checkpoint, as in checkpoint_sequential. That saves one recomputation, and keeps "
     "its inside while whatever follows the blocks needs memory."
 )

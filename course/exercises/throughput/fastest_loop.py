@@ -320,6 +320,77 @@ def floats_from_the_start(model, optimizer, images, targets, order, mirrored, ba
 
 
 @exercise.wrong(
+    "The batch becomes float before it is mirrored. Two floating point tensors are enough for that, but the mirroring "
+    "moves four times the bytes: mirror the uint8 images, and convert last."
+)
+def mirrored_as_floats(model, optimizer, images, targets, order, mirrored, batch_size):
+    total, columns = 0.0, torch.arange(images.shape[3], device=images.device)
+    for chosen in order.split(batch_size):
+        batch = images[chosen].float().sub_(127.5).div_(63.75)
+        source = torch.where(mirrored[chosen][:, None], len(columns) - 1 - columns, columns)
+        batch = batch.gather(3, source[:, None, None, :].expand_as(batch))
+        loss = F.cross_entropy(model(batch), targets[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach() * len(chosen)
+    return float(total / len(order))
+
+
+@exercise.wrong(
+    "Each step of the normalisation makes a floating point tensor of its own, three in all. Work in place on the first "
+    "of them, or let one subtraction and one division do it."
+)
+def three_float_tensors(model, optimizer, images, targets, order, mirrored, batch_size):
+    total = 0.0
+    for chosen in order.split(batch_size):
+        batch = images[chosen]
+        batch = torch.where(mirrored[chosen][:, None, None, None], batch.flip(3), batch)
+        loss = F.cross_entropy(model((batch / 255 - 0.5) / 0.25), targets[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach() * len(chosen)
+    return float(total / len(order))
+
+
+@exercise.wrong(
+    "`if` asks in each step whether any image is to be mirrored, and the host waits for the answer. Mirroring a batch "
+    "with no such image costs less than that."
+)
+def asks_before_mirroring(model, optimizer, images, targets, order, mirrored, batch_size):
+    total = 0.0
+    for chosen in order.split(batch_size):
+        batch = images[chosen]
+        if mirrored[chosen].any():
+            batch = torch.where(mirrored[chosen][:, None, None, None], batch.flip(3), batch)
+        loss = F.cross_entropy(model(batch.float().sub_(127.5).div_(63.75)), targets[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach() * len(chosen)
+    return float(total / len(order))
+
+
+@exercise.wrong(
+    "A tensor is made without `device=`, and meets those of the images. It lies in the memory of the host: on an "
+    "accelerator that is an error, or one more transfer. Make it on the device of the images."
+)
+def made_on_the_host(model, optimizer, images, targets, order, mirrored, batch_size):
+    total, columns = 0.0, torch.arange(images.shape[3])
+    for chosen in order.split(batch_size):
+        batch = images[chosen]
+        source = torch.where(mirrored[chosen][:, None], len(columns) - 1 - columns, columns)
+        batch = batch.gather(3, source[:, None, None, :].expand_as(batch))
+        loss = F.cross_entropy(model(batch.float().sub_(127.5).div_(63.75)), targets[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach() * len(chosen)
+    return float(total / len(order))
+
+
+@exercise.wrong(
     "The numbers of the images are read into a Python list, and each step sends a part of it back to the device. They "
     "are there already: index with the tensor."
 )

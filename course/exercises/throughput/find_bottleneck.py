@@ -292,6 +292,21 @@ def neighbours_nest(events, thread):
     return largest(sums(own_times(mine, lambda end, start: end < start)), window(mine))
 
 
+@exercise.wrong(
+    "The open event that started last is taken for the innermost. Where an event starts together with its caller, that "
+    "does not say which of the two it is: the shorter one lies within the other."
+)
+def the_latest_start(events, thread):
+    mine, own = on(events, thread), {}
+    times = sorted({time for event in mine for time in (event.start, event.end)})
+    for low, high in itertools.pairwise(times):
+        around = [event for event in mine if event.start <= low and high <= event.end]
+        if around:
+            part = max(around, key=lambda event: event.start).part
+            own[part] = own.get(part, 0) + high - low
+    return largest(own, window(mine))
+
+
 @exercise.wrong("It returns the name of an event. The task asks for the part, which holds events of several names.")
 def name_of_the_event(events, thread):
     mine = on(events, thread)
@@ -406,6 +421,11 @@ def calls_written_before_their_caller():
         ("step", "optimizer", 75.0, 18.0),
         ("next", "loader", 0.0, 19.0),
     ), 1
+
+
+@exercise.probe
+def a_call_at_the_start_of_its_caller():
+    return trace(("next", "loader", 0.0, 10.0), ("to", "transfer", 0.0, 6.0)), 1
 
 
 @exercise.probe

@@ -13,7 +13,8 @@ exercise = Exercise(
     task="""
         `speed_up(old, new, warmup, rounds, clock, wait)` compares two loops. `old()` and `new()` each work through some
         batches and return **how many images** these held; the number may differ between the two, and from call to call.
-        Return three numbers: the **median**, the smallest and the largest **ratio** of the rounds.
+        Both may be the same function. Return three numbers: the **median**, the smallest and the largest **ratio** of
+        the rounds.
 
         - First come `warmup` calls of `old` and `warmup` calls of `new`, in any order. No number contains them.
         - Then come `rounds` rounds. A round times each of the two once. The first round times `old` before `new`, the
@@ -290,6 +291,23 @@ def seconds_per_call(old, new, warmup, rounds, clock, wait):
 def upside_down(old, new, warmup, rounds, clock, wait):
     before, after = rates(old, new, warmup, rounds, clock, wait)
     return summary(after, before)
+
+
+@exercise.wrong(
+    "What was measured is kept in a dict by function. A loop that is compared with itself is one key: its two times "
+    "of a round become one, and each ratio is 1."
+)
+def kept_by_function(old, new, warmup, rounds, clock, wait):
+    last, before, after = {}, [], []
+    for _ in range(warmup):
+        old()
+        new()
+    for number in range(rounds):
+        for loop in (new, old) if number % 2 else (old, new):
+            last[loop] = rate(loop, clock, wait)
+        before.append(last[old])
+        after.append(last[new])
+    return summary(before, after)
 
 
 class Machine:

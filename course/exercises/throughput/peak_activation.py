@@ -169,6 +169,22 @@ def buffers_counted(model, images):
 
 
 @exercise.wrong(
+    "The buffers are taken from the state dict. One that is registered with `persistent=False` is not in there, and is "
+    "a buffer all the same: `model.buffers()` has it."
+)
+def buffers_of_the_state_dict(model, images):
+    return table(model, saved_by_layer(model, images), {address(tensor) for tensor in model.state_dict().values()})
+
+
+@exercise.wrong(
+    "The model runs on a copy of `images`. If they are a part of a larger storage, a saved view of them keeps all of "
+    "it; a copy has a storage of its own."
+)
+def on_a_copy(model, images):
+    return table(model, saved_by_layer(model, images.clone()), owned(model))
+
+
+@exercise.wrong(
     "The size is that of the saved tensor. A view keeps its whole storage, also the elements that it does not show; "
     "and an expanded tensor has more elements than bytes behind them."
 )
@@ -304,6 +320,18 @@ class Scale(nn.Module):
         return x * x.mean((1, 2, 3), keepdim=True).exp().expand(x.shape)
 
 
+class Masked(nn.Module):
+    """A weight for each feature, and a mask that is no part of the state dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+        self.register_buffer("mask", torch.ones(4), persistent=False)
+
+    def forward(self, x):
+        return x * self.weight * self.mask
+
+
 class Slope(nn.Module):
     """The derivative of the sine, by autograd: a layer that runs a backward pass of its own."""
 
@@ -327,12 +355,12 @@ class Doubled(nn.Module):
         return x.double()
 
 
-def run(answer, *layers, shape=(2, 3, 8, 8), train=True):
+def run(answer, *layers, shape=(2, 3, 8, 8), train=True, images=slice(None)):
     torch.manual_seed(1)
     model = nn.Sequential(*layers).train(train)
     modes, runs = [module.training for module in model.modules()], []
     model[-1].register_forward_hook(lambda *_: runs.append(1))
-    kept = answer(model, torch.rand(shape))
+    kept = answer(model, torch.rand(shape)[images])
     same = modes == [module.training for module in model.modules()]
     return kept, f"last layer run {len(runs)} times, mode {'unchanged' if same else 'changed'}"
 
@@ -400,6 +428,16 @@ def a_frozen_layer(answer):
 @exercise.probe
 def parameters_in_one_storage(answer):
     return run(answer, flattened(nn.Linear(5, 6)), nn.Tanh(), flattened(nn.Linear(6, 2)), shape=(4, 5))
+
+
+@exercise.probe
+def a_buffer_outside_of_the_state_dict(answer):
+    return run(answer, Masked(), shape=(3, 4))
+
+
+@exercise.probe
+def images_that_are_a_part_of_a_storage(answer):
+    return run(answer, nn.Linear(4, 2), shape=(9, 4), images=slice(3))
 
 
 @exercise.probe

@@ -23,7 +23,7 @@ exercise = Exercise(
         - `attainable(intensity)`: the FLOP per second that work of so many FLOPs per byte reaches at best.
         - `work(layer, x)`: FLOPs and bytes of `layer(x)`, two integers, for `nn.Conv2d`, `nn.Linear` and `nn.ReLU`;
           `TypeError` for another layer. ReLU takes one FLOP for each element, a bias none. Input, parameters and
-          output move once each, in their own dtypes.
+          output move once each, in their own dtypes; under autocast these differ.
         - `bound(layer, x)`: `"memory"` if moving takes longer than computing, else `"compute"`.
         - `seconds(layers, x, fused=False)`: the least seconds for `layers` one after the other. Layers that are fused
           are one piece of work: what one hands to the next is neither written nor read.
@@ -82,10 +82,13 @@ class FromTwoMeasurements:
     def attainable(self, intensity):
         return min(self.rate, intensity * self.bandwidth)
 
+    def output(self, layer, x):
+        return layer(x.clone())  # a layer may work in place
+
     def work(self, layer, x):
         if not isinstance(layer, (nn.Conv2d, nn.Linear, nn.ReLU)):
             raise TypeError(f"a Conv2d, Linear or ReLU was expected, not {type(layer).__name__}")
-        output = layer(x)
+        output = self.output(layer, x)
         each = 1 if isinstance(layer, nn.ReLU) else 2 * layer.weight.numel() // len(layer.weight)
         moved = [x, *layer.parameters(), output]
         return each * output.numel(), sum(tensor.nbytes for tensor in moved)
@@ -99,7 +102,7 @@ class FromTwoMeasurements:
         for number, layer in enumerate(layers):
             between += 2 * x.nbytes if number else 0
             works.append(self.work(layer, x))
-            x = layer(x)
+            x = self.output(layer, x)
         if fused:
             works = [(sum(flops for flops, _ in works), sum(moved for _, moved in works) - between)]
         return sum(max(flops / self.rate, moved / self.bandwidth) for flops, moved in works)
@@ -129,7 +132,7 @@ class ByFormulas:
         ]
         return shape[0], layer.out_channels, *sides
 
-    def parts(self, layer, shape, size):
+    def parts(self, layer, shape, dtype):
         output = torch.Size(self.shape(layer, shape)).numel()
         flops = output
         if isinstance(layer, nn.Linear):
@@ -138,10 +141,15 @@ class ByFormulas:
             height, width = layer.kernel_size
             flops *= 2 * layer.in_channels // layer.groups * height * width
         weights = sum(p.nbytes for p in layer.parameters())
-        return flops, torch.Size(shape).numel() * size, weights, output * size
+        moved = torch.Size(shape).numel() * dtype.itemsize, weights, output * self.dtype(layer, dtype).itemsize
+        return flops, *moved
+
+    def dtype(self, layer, dtype):
+        cast = torch.is_autocast_enabled("cpu") and dtype is torch.float32 and not isinstance(layer, nn.ReLU)
+        return torch.get_autocast_dtype("cpu") if cast else dtype
 
     def work(self, layer, x):
-        flops, *moved = self.parts(layer, x.shape, x.element_size())
+        flops, *moved = self.parts(layer, x.shape, x.dtype)
         return flops, sum(moved)
 
     def bound(self, layer, x):
@@ -149,10 +157,10 @@ class ByFormulas:
         return ("compute", "memory")[moved * self.rate > flops * self.bandwidth]
 
     def seconds(self, layers, x, fused=False):
-        shape, rows = x.shape, []
+        shape, dtype, rows = x.shape, x.dtype, []
         for layer in layers:
-            rows.append(self.parts(layer, shape, x.element_size()))
-            shape = self.shape(layer, shape)
+            rows.append(self.parts(layer, shape, dtype))
+            shape, dtype = self.shape(layer, shape), self.dtype(layer, dtype)
         if not fused:
             return sum(max(row[0] / self.rate, sum(row[1:]) / self.bandwidth) for row in rows)
         moved = rows[0][1] + sum(row[2] for row in rows) + rows[-1][3]
@@ -269,8 +277,18 @@ class BiasForFree(FromTwoMeasurements):
 )
 class FourBytesEach(FromTwoMeasurements):
     def work(self, layer, x):
-        flops, moved = super().work(layer, x)
-        return flops, moved // x.element_size() * 4
+        output = self.output(layer, x)
+        return super().work(layer, x)[0], 4 * sum(tensor.numel() for tensor in (x, *layer.parameters(), output))
+
+
+@exercise.wrong(
+    "The bytes of a number of `x` are taken for the parameters and for the output as well. Under autocast, float32 "
+    "parameters give an output of bfloat16: ask each tensor for its own bytes."
+)
+class BytesOfTheInput(FromTwoMeasurements):
+    def work(self, layer, x):
+        numbers = sum(tensor.numel() for tensor in (x, *layer.parameters(), self.output(layer, x)))
+        return super().work(layer, x)[0], x.element_size() * numbers
 
 
 @exercise.wrong(
@@ -280,7 +298,7 @@ class FourBytesEach(FromTwoMeasurements):
 class OutputForFree(FromTwoMeasurements):
     def work(self, layer, x):
         flops, moved = super().work(layer, x)
-        return flops, moved - layer(x).nbytes
+        return flops, moved - self.output(layer, x).nbytes
 
 
 @exercise.wrong(
@@ -291,7 +309,30 @@ class AnyLayer(FromTwoMeasurements):
     def work(self, layer, x):
         if isinstance(layer, (nn.Conv2d, nn.Linear, nn.ReLU)):
             return super().work(layer, x)
-        return layer(x).numel(), x.nbytes + layer(x).nbytes
+        output = self.output(layer, x)
+        return output.numel(), x.nbytes + output.nbytes
+
+
+@exercise.wrong(
+    "Every layer with a weight is counted like a Conv2d. Conv1d and ConvTranspose2d have one, too, but the task "
+    "names three layers: raise TypeError for another one."
+)
+class AnyWeight(FromTwoMeasurements):
+    def work(self, layer, x):
+        if isinstance(layer, nn.ReLU) or not hasattr(layer, "weight"):
+            return super().work(layer, x)
+        output = self.output(layer, x)
+        moved = sum(tensor.nbytes for tensor in (x, *layer.parameters(), output))
+        return 2 * layer.weight[0].numel() * output.numel(), moved
+
+
+@exercise.wrong(
+    "The layer is called on `x` itself. ReLU(inplace=True) writes its result there, and the caller's numbers are lost: "
+    "call it on a copy."
+)
+class OnTheInputItself(FromTwoMeasurements):
+    def output(self, layer, x):
+        return layer(x)
 
 
 @exercise.wrong(
@@ -301,6 +342,16 @@ class AnyLayer(FromTwoMeasurements):
 class BoundsExchanged(FromTwoMeasurements):
     def bound(self, layer, x):
         return {"memory": "compute", "compute": "memory"}[super().bound(layer, x)]
+
+
+@exercise.wrong(
+    'A layer on the ridge is called memory-bound. There, moving and computing take equally long; "memory" is for '
+    'moving that takes longer, and the task says "compute" for everything else.'
+)
+class MemoryOnTheRidge(FromTwoMeasurements):
+    def bound(self, layer, x):
+        flops, moved = self.work(layer, x)
+        return "memory" if moved / self.bandwidth >= flops / self.rate else "compute"
 
 
 @exercise.wrong(
@@ -315,7 +366,7 @@ class Added(FromTwoMeasurements):
             total += flops / self.rate + moved / self.bandwidth
             if fused and number:
                 total -= 2 * x.nbytes / self.bandwidth
-            x = layer(x)
+            x = self.output(layer, x)
         return total
 
 
@@ -330,7 +381,7 @@ class OverlappedAlways(FromTwoMeasurements):
         flops = moved = 0
         for layer in layers:
             work = self.work(layer, x)
-            flops, moved, x = flops + work[0], moved + work[1], layer(x)
+            flops, moved, x = flops + work[0], moved + work[1], self.output(layer, x)
         return max(flops / self.rate, moved / self.bandwidth)
 
 
@@ -345,7 +396,7 @@ class BetweenStillMoved(FromTwoMeasurements):
         flops = moved = 0
         for layer in layers:
             work = self.work(layer, x)
-            flops, moved, x = flops + work[0], moved + work[1], layer(x)
+            flops, moved, x = flops + work[0], moved + work[1], self.output(layer, x)
         return max(flops / self.rate, moved / self.bandwidth)
 
 
@@ -361,7 +412,7 @@ class SavedOneWay(FromTwoMeasurements):
         for number, layer in enumerate(layers):
             work = self.work(layer, x)
             moved -= x.nbytes if number else 0
-            flops, moved, x = flops + work[0], moved + work[1], layer(x)
+            flops, moved, x = flops + work[0], moved + work[1], self.output(layer, x)
         return max(flops / self.rate, moved / self.bandwidth)
 
 
@@ -376,7 +427,7 @@ def numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 @exercise.probe
 def a_measured_machine(answer):
-    roofline = answer(3_000, 0.25, (3, 5, 7), 0.5)
+    roofline = answer(1_000, 0.3, (3, 5, 7), 0.11)
     return {"bandwidth": roofline.bandwidth, "rate": roofline.rate}
 
 
@@ -428,6 +479,33 @@ def other_dtypes(answer):
 @exercise.probe
 def a_layer_that_is_not_known(answer):
     return a_machine(answer).work(nn.MaxPool2d(2), numbers(1, 2, 4, 4))
+
+
+@exercise.probe
+def a_convolution_along_one_axis(answer):
+    return a_machine(answer).work(nn.Conv1d(2, 3, 3), numbers(1, 2, 6))
+
+
+@exercise.probe
+def a_transposed_convolution(answer):
+    return a_machine(answer).work(nn.ConvTranspose2d(2, 2, 3), numbers(1, 2, 4, 4))
+
+
+@exercise.probe
+def an_activation_that_is_not_relu(answer):
+    return a_machine(answer).work(nn.ReLU6(), numbers(2, 5))
+
+
+@exercise.probe
+def under_autocast(answer):
+    with torch.autocast("cpu", torch.bfloat16):
+        return a_machine(answer).work(nn.Linear(5, 3), numbers(7, 5))
+
+
+@exercise.probe
+def a_relu_that_works_in_place(answer):
+    roofline, layer, x = a_machine(answer), nn.ReLU(inplace=True), numbers(3, 4)
+    return roofline.work(layer, x), roofline.bound(layer, x), roofline.seconds([layer, layer], x), x
 
 
 @exercise.probe
