@@ -15,6 +15,7 @@ import io
 import os
 import pickle
 import random
+import re
 import tempfile
 import warnings
 import zipfile
@@ -485,8 +486,7 @@ claim("time of a deterministic index_put_", cost.ratio("deterministic"), stated=
 cost
 
 # %% [markdown]
-# `torch.use_deterministic_algorithms(True)` chooses kernels with a fixed order where there are any, and **raises**
-# where there are none.
+# `torch.use_deterministic_algorithms(True)` chooses kernels with a fixed order; where there are none it **raises**.
 
 # %%
 torch.use_deterministic_algorithms(True)
