@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from course import begin, check, choose_device, claim, compare_times, hint, pitfall, seed_everything, solution
 from course.figures.number_formats import FORMATS, draw_bits, draw_scale, draw_spacing
-from course.training.half import half_instructions, kept_bytes, step_to_time, train_small
+from course.training.half import half_instructions, step_bytes, step_to_time, train_small
 from course.training.networks import reference_network
 
 begin("08")
@@ -497,7 +497,7 @@ seed_everything(0)
 mlp = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
 images = torch.randn(64, 3, 32, 32).contiguous(memory_format=torch.channels_last)
 for title, model, inputs in (("linear layers", mlp, torch.randn(512, 256)), ("conv net", reference_network(), images)):
-    wide, lower = (kept_bytes(model, inputs, dtype) for dtype in (None, brain))
+    wide, lower = (step_bytes(model, inputs, dtype) for dtype in (None, brain))
     fixed = 4 * sum(p.nbytes for p in model.parameters())  # weights, gradients and two moments of Adam, all float32
     print(f"{title:<14} kept for backward: {wide:>10,} bytes, under bfloat16 autocast {lower:>10,}")
     print(f"{'':<14} weights, gradients, Adam: {fixed:,} bytes, the same in both")

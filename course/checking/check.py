@@ -8,12 +8,12 @@ from types import FunctionType
 from typing import Any
 
 from course.checking.diagnose import expected_observations
-from course.checking.exercise import ChoiceExercise, Exercise, ValueExercise
+from course.checking.exercise import Exercise, ValueExercise
 from course.checking.judging import (
     asked_for,
     in_words,
     not_attempted,
-    python_numbers,
+    prepared,
     unfinished,
     verdict_on,
     wrong_kind,
@@ -57,12 +57,8 @@ def _unfit(exercise: Exercise, answer: Any) -> Verdict | None:
 
 
 def _judge(exercise: Exercise, answer: Any, deadline: float) -> Verdict:
-    if isinstance(exercise, ChoiceExercise) and type(answer) is str:
-        answer = answer.strip().lower()
-    elif isinstance(exercise, ValueExercise):
-        answer = python_numbers(answer)
     try:
-        expected = expected_observations(exercise)
+        expected, answer = expected_observations(exercise), prepared(exercise, answer)
         run, (turns,) = observe(exercise, [answer], passes=PASSES, deadline=deadline)
         if not run.finished:
             return unfinished(exercise, run, deadline)

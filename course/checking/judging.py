@@ -13,7 +13,7 @@ import torch
 from course.checking.compare import Difference, first_difference
 from course.checking.describe import describe
 from course.checking.diagnose import probe_words, rejected
-from course.checking.exercise import Exercise, ValueExercise
+from course.checking.exercise import ChoiceExercise, Exercise, ValueExercise
 from course.checking.isolate import Run
 from course.checking.observation import Encoder, Observation
 from course.checking.observe import is_left_open
@@ -49,11 +49,18 @@ def in_words(answer: Any) -> str:
         return f"an object of type {type(answer).__name__}"
 
 
-def python_numbers(value: Any, depth: int = 3) -> Any:
+def prepared(exercise: Exercise, answer: Any) -> Any:
+    """The answer as it is compared: a choice without case and spaces, a value in Python's numbers."""
+    if isinstance(exercise, ChoiceExercise) and type(answer) is str:
+        return answer.strip().lower()
+    return _python_numbers(answer) if isinstance(exercise, ValueExercise) else answer
+
+
+def _python_numbers(value: Any, depth: int = 3) -> Any:
     """A value with tensors without axes and NumPy scalars as Python's numbers, in tuples and lists too."""
     kind = type(value)
     if kind in (tuple, list) and depth:
-        return kind(python_numbers(part, depth - 1) for part in value)
+        return kind(_python_numbers(part, depth - 1) for part in value)
     if kind is torch.Tensor and value.ndim == 0 and value.device.type != "meta":
         return value.item()
     return value.item() if kind.__module__ == "numpy" and issubclass(kind, sys.modules["numpy"].generic) else value

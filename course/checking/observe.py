@@ -12,7 +12,7 @@ import re
 import sys
 import warnings
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, FunctionType
 from typing import Any
 
@@ -56,7 +56,7 @@ def is_left_open(error: ErrorSeen) -> bool:
 def observe_probe(exercise: Exercise, probe: Probe, answer: Any, seed: int) -> Observation:
     """One call of one probe. ``seed`` is what the global random generators hold when the answer is called."""
     if probe.requirement is not None:
-        return _observe_source(probe, answer)
+        return observe_rule(probe, _own_sources(answer))
     if probe.function is None:
         return Observation(Encoder()(answer))
     # The filters of the notebook or of its runner must not decide what an answer does.
@@ -151,8 +151,9 @@ def _gradients(exercise: Exercise, value: Any, inputs: Sequence[Any]) -> tuple[A
     return tuple(None if grad is None else Encoder()(grad) for grad in grads)
 
 
-def _observe_source(probe: Probe, answer: Any) -> Observation:
-    for text in _own_sources(answer):
+def observe_rule(probe: Probe, texts: Iterable[str]) -> Observation:
+    """Whether a requirement on the source holds for all of these texts; its note is the first line that breaks it."""
+    for text in texts:
         broken = probe.requirement(ast.parse(text))
         if broken is not None:
             first = (ast.get_source_segment(text, broken) or "").split("\n", 1)[0]

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from course.checking.exercise import Exercise, Probe, ValueExercise
-from course.checking.judging import in_words, python_numbers
+from course.checking.judging import in_words, prepared
 from course.checking.observe import INPUT_SEED, PASSES, observe_probe
 from course.checking.state import preserved_state
 from course.exercises import exercise_path, load_exercise
@@ -136,8 +136,7 @@ def _text_of(exercise: str) -> str:
 
 
 def _observations(exercise: Exercise, probes: Sequence[Probe], answer: Any) -> Iterator[tuple[Any, ...]]:
-    if isinstance(exercise, ValueExercise):
-        answer = python_numbers(answer)
+    answer = prepared(exercise, answer)
     for turn in range(PASSES):
         for index, probe in enumerate(probes):
             if probe.requirement is not None:  # the grader reads the source itself

@@ -6,7 +6,6 @@ ran, and that its report is read as one reads a stranger's: in full, in order, i
 
 from __future__ import annotations
 
-import ast
 import functools
 from dataclasses import replace
 from typing import Any
@@ -15,9 +14,9 @@ from course.checking import Outcome, Verdict
 from course.checking.diagnose import expected_observations
 from course.checking.exercise import ChoiceExercise, Exercise
 from course.checking.isolate import Run
-from course.checking.judging import asked_for, not_attempted, unfinished, verdict_on, wrong_kind
+from course.checking.judging import asked_for, not_attempted, prepared, unfinished, verdict_on, wrong_kind
 from course.checking.observation import Observation
-from course.checking.observe import PASSES
+from course.checking.observe import PASSES, observe_rule
 from course.checking.source import is_empty, skeleton, stub_skeleton
 from course.checking.state import preserved_state
 from course.grading.gate import findings
@@ -130,9 +129,9 @@ def _like(facts: dict[str, Any]) -> Any:
 
 
 def _turns(exercise: Exercise, program: Program, seen: Seen) -> list[list[Observation]]:
-    source = {
-        index: _observe_source(probe, program) for index, probe in enumerate(exercise.probes) if probe.requirement
-    }
+    # Held against the text that the submission has, not against what its process says it has.
+    texts = program.own_texts()
+    source = {index: observe_rule(probe, texts) for index, probe in enumerate(exercise.probes) if probe.requirement}
     turns = []
     for turn in range(PASSES):
         turns.append(
@@ -145,16 +144,5 @@ def _turns(exercise: Exercise, program: Program, seen: Seen) -> list[list[Observ
 
 
 def _as_compared(exercise: Exercise, seen: Observation) -> Observation:
-    if isinstance(exercise, ChoiceExercise) and type(seen.value) is str:
-        return replace(seen, value=seen.value.strip().lower())
-    return seen
-
-
-def _observe_source(probe: Any, program: Program) -> Observation:
-    """A requirement on the source, held against the text that the submission has, not what its process says it has."""
-    for text in program.own_texts():
-        broken = probe.requirement(ast.parse(text))
-        if broken is not None:
-            first = (ast.get_source_segment(text, broken) or "").split("\n", 1)[0]
-            return Observation(False, note=first or None)
-    return Observation(True)
+    """The worker does not know which values are choices."""
+    return replace(seen, value=prepared(exercise, seen.value)) if isinstance(exercise, ChoiceExercise) else seen

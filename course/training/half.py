@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course.training.kept import kept_bytes
 from course.training.seed import seed_everything
 
 # Instructions that multiply bfloat16 or float16 numbers, as Linux names them.
@@ -27,26 +28,12 @@ def half_instructions() -> tuple[str, ...] | None:
     return tuple(name for name in INSTRUCTIONS if name in flags)
 
 
-def kept_bytes(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None = None) -> int:
+def step_bytes(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None = None) -> int:
     """The bytes that the graph of a forward pass and its cross-entropy keeps for backward, parameters left out.
 
     model: on the device of the inputs, returns logits (N, C). dtype: that of autocast; None runs without autocast.
-    Each storage counts once, at its full size.
     """
-    sizes: dict[int, int] = {}
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-
-    def note(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            sizes[storage.data_ptr()] = storage.nbytes()
-        return tensor.detach()
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        loss = _loss(model, inputs, dtype)
-    # The graph, and with it every kept tensor, lives until here: no address can have been used twice.
-    del loss
-    return sum(sizes.values())
+    return kept_bytes(lambda: _loss(model, inputs, dtype))[0]
 
 
 def step_to_time(

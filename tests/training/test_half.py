@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from course.training import half
-from course.training.half import half_instructions, kept_bytes, step_to_time, train_small
+from course.training.half import half_instructions, step_bytes, step_to_time, train_small
 
 
 def layers():
@@ -13,11 +13,11 @@ def layers():
 
 def test_kept_bytes_are_activations_and_what_the_loss_keeps():
     # Inputs and hidden values in float32, log-probabilities, targets in int64 and the loss's total weight.
-    assert kept_bytes(layers(), torch.zeros(16, 4)) == 16 * 4 * 4 + 16 * 8 * 4 + 16 * 2 * 4 + 16 * 8 + 4
+    assert step_bytes(layers(), torch.zeros(16, 4)) == 16 * 4 * 4 + 16 * 8 * 4 + 16 * 2 * 4 + 16 * 8 + 4
 
 
 def test_under_autocast_activations_are_half_and_half_weights_are_kept():
-    lower = kept_bytes(layers(), torch.zeros(16, 4), torch.bfloat16)
+    lower = step_bytes(layers(), torch.zeros(16, 4), torch.bfloat16)
     activations = 16 * 4 * 2 + 16 * 8 * 2
     assert lower == activations + 8 * 2 * 2 + 16 * 2 * 4 + 16 * 8 + 4
 

@@ -81,20 +81,25 @@ class ReadOffTheFolder:
                     continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
+    def write(self, content, path):
         temporary = path.with_suffix(".part")
         try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
+            torch.save(content, temporary)
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink()
             raise
+
+    def tidy(self):
         known = self.readable()
         best, _ = max(known, key=lambda item: item[1]["score"])
         for old, _ in known[: -self.keep]:
             if old != best:
                 old.unlink()
+
+    def save(self, state, step, score):
+        self.write({"state": state, "step": step, "score": score}, self.folder / f"step-{step}.pt")
+        self.tidy()
 
     def newest(self):
         known = self.readable()
@@ -150,350 +155,104 @@ class OneLoopEach:
     "Only the newest checkpoints are kept. The best one is deleted as soon as it is old enough, and with it what the "
     "run was for."
 )
-class OnlyTheNewest:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def readable(self):
-        found = {}
-        for path in self.folder.iterdir():
-            if re.fullmatch(r"step-\d+\.pt", path.name):
-                try:
-                    found[path] = torch.load(path, weights_only=True)
-                except Exception:
-                    continue
-        return sorted(found.items(), key=lambda item: item[1]["step"])
-
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        temporary = path.with_suffix(".part")
-        try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink()
-            raise
-        known = self.readable()
-        for old, _ in known[: -self.keep]:
+class OnlyTheNewest(ReadOffTheFolder):
+    def tidy(self):
+        for old, _ in self.readable()[: -self.keep]:
             old.unlink()
-
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
 
 
 @exercise.wrong(
     "The files are sorted by their names. As text, `step-10` comes before `step-9`: from step 10 on, the wrong files "
     "count as the newest, and a resumed run starts at step 9."
 )
-class SortedAsText:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
+class SortedAsText(ReadOffTheFolder):
     def readable(self):
-        found = {}
-        for path in self.folder.iterdir():
-            if re.fullmatch(r"step-\d+\.pt", path.name):
-                try:
-                    found[path] = torch.load(path, weights_only=True)
-                except Exception:
-                    continue
-        return sorted(found.items(), key=lambda item: item[0].name)
-
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        temporary = path.with_suffix(".part")
-        try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink()
-            raise
-        known = self.readable()
-        best, _ = max(known, key=lambda item: item[1]["score"])
-        for old, _ in known[: -self.keep]:
-            if old != best:
-                old.unlink()
-
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
+        return sorted(super().readable(), key=lambda item: item[0].name)
 
 
 @exercise.wrong(
     "The newest file is loaded, whatever it holds. A run that was killed while it wrote cannot be resumed, although "
     "the checkpoint before it is whole."
 )
-class DamagedFilesStopIt:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
+class DamagedFilesStopIt(ReadOffTheFolder):
     def readable(self):
         paths = [path for path in self.folder.iterdir() if re.fullmatch(r"step-\d+\.pt", path.name)]
         found = {path: torch.load(path, weights_only=True) for path in paths}
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        temporary = path.with_suffix(".part")
-        try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink()
-            raise
-        known = self.readable()
-        best, _ = max(known, key=lambda item: item[1]["score"])
-        for old, _ in known[: -self.keep]:
-            if old != best:
-                old.unlink()
-
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
-
 
 @exercise.wrong(
     "The checkpoint with the lowest score is kept as the best. That is right for a loss; here a higher score is better."
 )
-class LowestScore:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def readable(self):
-        found = {}
-        for path in self.folder.iterdir():
-            if re.fullmatch(r"step-\d+\.pt", path.name):
-                try:
-                    found[path] = torch.load(path, weights_only=True)
-                except Exception:
-                    continue
-        return sorted(found.items(), key=lambda item: item[1]["step"])
-
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        temporary = path.with_suffix(".part")
-        try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink()
-            raise
+class LowestScore(ReadOffTheFolder):
+    def tidy(self):
         known = self.readable()
         best, _ = min(known, key=lambda item: item[1]["score"])
         for old, _ in known[: -self.keep]:
             if old != best:
                 old.unlink()
 
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
     def best(self):
         return min([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
 
 
 @exercise.wrong("Of equal scores the newer counts as the best. The task keeps the older one: what was reached first.")
-class LaterOfEqualScores:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def readable(self):
-        found = {}
-        for path in self.folder.iterdir():
-            if re.fullmatch(r"step-\d+\.pt", path.name):
-                try:
-                    found[path] = torch.load(path, weights_only=True)
-                except Exception:
-                    continue
-        return sorted(found.items(), key=lambda item: item[1]["step"])
-
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        temporary = path.with_suffix(".part")
-        try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink()
-            raise
+class LaterOfEqualScores(ReadOffTheFolder):
+    def tidy(self):
         known = self.readable()
         best, _ = max(known, key=lambda item: (item[1]["score"], item[1]["step"]))
         for old, _ in known[: -self.keep]:
             if old != best:
                 old.unlink()
 
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
     def best(self):
-        return max(
-            [found for _, found in self.readable()], key=lambda found: (found["score"], found["step"]), default=None
-        )
+        found = [each for _, each in self.readable()]
+        return max(found, key=lambda each: (each["score"], each["step"]), default=None)
 
 
 @exercise.wrong(
     "The file is opened under its own name. A write that fails leaves half a checkpoint there, and where the same step "
     "is saved again the old one is lost. Write beside it, then rename."
 )
-class WritesUnderTheName:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def readable(self):
-        found = {}
-        for path in self.folder.iterdir():
-            if re.fullmatch(r"step-\d+\.pt", path.name):
-                try:
-                    found[path] = torch.load(path, weights_only=True)
-                except Exception:
-                    continue
-        return sorted(found.items(), key=lambda item: item[1]["step"])
-
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        torch.save({"state": state, "step": step, "score": score}, path)
-        known = self.readable()
-        best, _ = max(known, key=lambda item: item[1]["score"])
-        for old, _ in known[: -self.keep]:
-            if old != best:
-                old.unlink()
-
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
+class WritesUnderTheName(ReadOffTheFolder):
+    def write(self, content, path):
+        torch.save(content, path)
 
 
 @exercise.wrong(
     "The temporary file ends in `.pt` as well: while it is written, and after a kill for good, there is a checkpoint "
     "in the folder that nobody can read."
 )
-class TemporaryNamedLikeACheckpoint:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def readable(self):
-        found = {}
-        for path in self.folder.iterdir():
-            if re.fullmatch(r"step-\d+\.pt", path.name):
-                try:
-                    found[path] = torch.load(path, weights_only=True)
-                except Exception:
-                    continue
-        return sorted(found.items(), key=lambda item: item[1]["step"])
-
-    def save(self, state, step, score):
-        path, temporary = self.folder / f"step-{step}.pt", self.folder / f"tmp-{step}.pt"
+class TemporaryNamedLikeACheckpoint(ReadOffTheFolder):
+    def write(self, content, path):
+        temporary = path.with_name(path.name.replace("step", "tmp"))
         try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
+            torch.save(content, temporary)
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink()
             raise
-        known = self.readable()
-        best, _ = max(known, key=lambda item: item[1]["score"])
-        for old, _ in known[: -self.keep]:
-            if old != best:
-                old.unlink()
-
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
 
 
 @exercise.wrong(
     "The best one takes one of the `keep` places, so that only keep - 1 of the newest stay. The task keeps `keep` "
     "newest and the best."
 )
-class BestWithinTheNewest:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def readable(self):
-        found = {}
-        for path in self.folder.iterdir():
-            if re.fullmatch(r"step-\d+\.pt", path.name):
-                try:
-                    found[path] = torch.load(path, weights_only=True)
-                except Exception:
-                    continue
-        return sorted(found.items(), key=lambda item: item[1]["step"])
-
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        temporary = path.with_suffix(".part")
-        try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink()
-            raise
+class BestWithinTheNewest(ReadOffTheFolder):
+    def tidy(self):
         known = self.readable()
         best, _ = max(known, key=lambda item: item[1]["score"])
         others = [old for old, _ in known if old != best]
         for old in others[: len(others) - self.keep + 1]:
             old.unlink()
 
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
-
 
 @exercise.wrong(
     "Everything in the folder that is not kept is deleted, other files too: a log, a configuration, the export of "
     "another run. Delete only what this class has written."
 )
-class CleansTheFolder:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def readable(self):
-        found = {}
-        for path in self.folder.iterdir():
-            if re.fullmatch(r"step-\d+\.pt", path.name):
-                try:
-                    found[path] = torch.load(path, weights_only=True)
-                except Exception:
-                    continue
-        return sorted(found.items(), key=lambda item: item[1]["step"])
-
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        temporary = path.with_suffix(".part")
-        try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink()
-            raise
+class CleansTheFolder(ReadOffTheFolder):
+    def tidy(self):
         known = self.readable()
         best, _ = max(known, key=lambda item: item[1]["score"])
         keep = {best} | {path for path, _ in known[-self.keep :]}
@@ -501,23 +260,12 @@ class CleansTheFolder:
             if path not in keep:
                 path.unlink()
 
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
-
 
 @exercise.wrong(
     "Every file that ends in `.pt` counts as a checkpoint: the export of another program becomes the best one, or is "
     "deleted. Checkpoints are the files `step-{step}.pt`."
 )
-class EveryPtFile:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
+class EveryPtFile(ReadOffTheFolder):
     def readable(self):
         found = {}
         for path in self.folder.glob("*.pt"):
@@ -527,38 +275,12 @@ class EveryPtFile:
                 continue
         return sorted(found.items(), key=lambda item: item[1]["step"])
 
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        temporary = path.with_suffix(".part")
-        try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink()
-            raise
-        known = self.readable()
-        best, _ = max(known, key=lambda item: item[1]["score"])
-        for old, _ in known[: -self.keep]:
-            if old != best:
-                old.unlink()
-
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
-
 
 @exercise.wrong(
     "Every file `step-*.pt` counts as a checkpoint, and `step-best.pt` or `step-notes.pt` is one too, though nobody "
     "wrote it here: it is deleted or breaks the next save. Only digits stand for a step."
 )
-class EveryStepFile:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
+class EveryStepFile(ReadOffTheFolder):
     def readable(self):
         found = {}
         for path in self.folder.glob("step-*.pt"):
@@ -568,66 +290,17 @@ class EveryStepFile:
                 continue
         return sorted(found.items(), key=lambda one: one[1]["step"])
 
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
-        temporary = path.with_suffix(".part")
-        try:
-            torch.save({"state": state, "step": step, "score": score}, temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink()
-            raise
-        known = self.readable()
-        best, _ = max(known, key=lambda item: item[1]["score"])
-        for old, _ in known[: -self.keep]:
-            if old != best:
-                old.unlink()
-
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
-
 
 @exercise.wrong(
     "The finished file is copied over the checkpoint, not renamed. Copying writes under the checkpoint's own name: a "
     "kill in the middle leaves half a file, and where the same step is saved again the old one is lost."
 )
-class CopiedAtTheEnd:
-    def __init__(self, folder, keep):
-        self.folder, self.keep = Path(folder), keep
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def readable(self):
-        found = {}
-        for path in self.folder.iterdir():
-            if re.fullmatch(r"step-\d+\.pt", path.name):
-                try:
-                    found[path] = torch.load(path, weights_only=True)
-                except Exception:
-                    continue
-        return sorted(found.items(), key=lambda item: item[1]["step"])
-
-    def save(self, state, step, score):
-        path = self.folder / f"step-{step}.pt"
+class CopiedAtTheEnd(ReadOffTheFolder):
+    def write(self, content, path):
         with tempfile.TemporaryDirectory() as other:
             temporary = Path(other, "checkpoint.part")
-            torch.save({"state": state, "step": step, "score": score}, temporary)
+            torch.save(content, temporary)
             shutil.copy(temporary, path)
-        known = self.readable()
-        best, _ = max(known, key=lambda item: item[1]["score"])
-        for old, _ in known[: -self.keep]:
-            if old != best:
-                old.unlink()
-
-    def newest(self):
-        known = self.readable()
-        return known[-1][1] if known else None
-
-    def best(self):
-        return max([found for _, found in self.readable()], key=lambda found: found["score"], default=None)
 
 
 @exercise.wrong(

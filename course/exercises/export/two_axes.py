@@ -108,7 +108,7 @@ def two_batches(model, inputs, targets):
     return torch.export.export(model, (inputs, targets), dynamic_shapes=shapes)
 
 
-@exercise.wrong("The lengths have a maximum that is too small: the task asks for up to 1000 steps.")
+@exercise.wrong("The lengths have a maximum that is too small: the task asks for lengths up to 1000.")
 def short_sequences(model, inputs, targets):
     batch, steps = Dim("batch"), Dim("steps", max=64)
     shapes = ({0: batch, 1: steps + 1}, {0: batch, 1: steps})
