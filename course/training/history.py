@@ -21,6 +21,7 @@ class History:
     def __init__(self, path: str | Path | None = None) -> None:
         self.rows: list[dict[str, float]] = []
         self.path = None if path is None else Path(path)
+        self._restored = False
 
     @classmethod
     def read(cls, path: str | Path) -> History:
@@ -37,10 +38,15 @@ class History:
         """Add a row; "epoch" counts from 1."""
         row = {"epoch": len(self.rows) + 1, **{name: float(value) for name, value in values.items()}}
         self.rows.append(row)
-        if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+        if self.path is None:
+            return
+        if self._restored and len(self.rows) == 1:
+            # The run may have logged its first epoch before it died, and a state without rows could not tell.
+            self._rewrite(self.path)
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of the rows, to save with the run."""
@@ -50,9 +56,10 @@ class History:
         """Take over the rows of state_dict(), and make the run log agree with them.
 
         A run that died after its last checkpoint has logged epochs which will come again: these lines go, and so does
-        one that was cut short. Earlier runs in the same log stay.
+        one that was cut short. Earlier runs in the same log stay. When the state has no rows yet, whose lines the log
+        ends with shows with the first row: lines of a run that began with this very row go, others stay.
         """
-        self.rows = [dict(row) for row in state["rows"]]
+        self.rows, self._restored = [dict(row) for row in state["rows"]], True
         if self.path is not None:
             self._rewrite(self.path)
 

@@ -114,6 +114,24 @@ def test_earlier_runs_in_the_log_stay(tmp_path):
     assert len(log(path)) == 6
 
 
+def test_a_run_that_died_with_one_epoch_logged_and_none_saved_logs_it_once(tmp_path):
+    path = tmp_path / "run.jsonl"
+    grow(History(path), 7, 6)
+    history = History(path)
+    state = history.state_dict()
+    grow(history, 3)
+    resumed = History(path)
+    resumed.load_state_dict(state)
+    grow(resumed, 3)
+    assert log(path) == [(1, 7), (2, 6), (1, 3)]
+    grow(resumed, 2)
+    assert log(path) == [(1, 7), (2, 6), (1, 3), (2, 2)]
+    other = History(path)
+    other.load_state_dict(state)
+    grow(other, 4, 3)
+    assert log(path) == [(1, 7), (2, 6), (1, 3), (2, 2), (1, 4), (2, 3)], "lines of another run stay"
+
+
 def test_a_lost_log_is_written_again(tmp_path):
     path = tmp_path / "runs" / "run.jsonl"
     History(path).load_state_dict(grow(History(), 3, 2).state_dict())

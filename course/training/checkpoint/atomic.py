@@ -108,6 +108,23 @@ def lock(file: FileIO, *, wait: bool = True) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Run a block while no other process or thread runs such a block for the folder, where the system has locks."""
+    if fcntl is None:
+        yield
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_UN)  # a process forked meanwhile has the file open, too
+        os.close(number)
+
+
 def remove_orphans(folder: Path, pattern: str) -> None:
     """Delete the temporary files that killed processes left; those being written are locked, and stay."""
     for path in folder.glob(f".{pattern}.*.tmp"):

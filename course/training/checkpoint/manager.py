@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from course.training.checkpoint.atomic import remove_orphans
+from course.training.checkpoint.atomic import one_at_a_time, remove_orphans
 from course.training.checkpoint.files import CheckpointError, load, read_header, save_atomically, warn
 from course.training.checkpoint.run_state import RunState
 
@@ -37,6 +37,8 @@ class CheckpointManager:
     def save(self, state: RunState | Mapping[str, Any], *, step: int, score: float | None = None) -> Path:
         """Write a checkpoint atomically, then delete what need not be kept; never the one just written.
 
+        Managers that save into one folder at once prune each other's files, one after the other; a file always stays.
+
         step: 0 or more. A step that is saved again replaces its file. Raises CheckpointError when the folder holds a
         later step, which belongs to another run or was not resumed from, and OSError as save_atomically does.
         The file holds the keys of the state, "step" and "score": ``load(path)["model"]`` are the weights.
@@ -60,7 +62,9 @@ class CheckpointManager:
         path = self.folder / (f"step={step:08d}.pt" if score is None else f"step={step:08d},score={score!r}.pt")
         save_atomically({**content, "step": step, "score": score}, path)
         self._unreadable.discard(path)
-        self._prune(path)
+        with one_at_a_time(self.folder):
+            if path.exists():  # else another manager of this folder saved the same step or later ones, and pruned first
+                self._prune(path)
         return path
 
     def resume(self, run_state: RunState) -> int | None:
@@ -118,6 +122,8 @@ class CheckpointManager:
         return True
 
     def _pass_over(self, path: Path, error: Exception) -> None:
+        if isinstance(error, FileNotFoundError):  # another process pruned it since it was listed
+            return
         self._unreadable.add(path)
         reason = " ".join(str(error).replace(str(path), path.name).split()).removeprefix(f"{path.name} ")
         warn(f"passed over {path.name}: {reason}")

@@ -67,6 +67,7 @@ def test_fifty_kills(tmp_path, uninterrupted, differences, record_property):
         record_property(name, value)
         print(f"{name}: {value}")
     assert sum(each["killed"] and not each["finished"] for each in attempts) == 50
+    assert attempts[0]["last"] == "logged", "one dies with an epoch in its log that no checkpoint holds"
     assert in_write >= 10
     assert sum(each["temporary"] for each in attempts) >= 5, "some kills leave half a file"
     thirds = [math.floor(3 * each["step"] / STEPS) for each in attempts if each["step"]]

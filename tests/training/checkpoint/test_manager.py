@@ -4,13 +4,15 @@ import math
 import os
 import shutil
 import threading
+import time
 import warnings
 
 import pytest
 import torch
 from torch import nn
 
-from course.training.checkpoint import CheckpointError, CheckpointManager, CheckpointWarning, RunState, load
+from course.training.checkpoint import CheckpointError, CheckpointManager, CheckpointWarning, RunState, atomic, load
+from course.training.checkpoint import manager as manager_module
 
 
 def make(seed=0, width=3):
@@ -336,6 +338,57 @@ def test_a_linked_folder_with_a_difficult_name(tmp_path):
     assert link.is_symlink()
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_file_that_another_process_pruned_meanwhile_is_no_damage(folder, monkeypatch):
+    manager, run = CheckpointManager(folder, keep_last=2), make()
+    manager.save(run, step=1)
+    gone = manager.save(run, step=2)
+    listed = manager.files()
+    gone.unlink()
+    monkeypatch.setattr(manager, "files", lambda: listed)
+    assert manager.latest() == listed[0]
+    assert manager.resume(run) == 1
+
+
+def test_two_managers_do_not_prune_the_last_file_of_each_other(folder, monkeypatch):
+    """Each saves the same step with a score of its own, and is to prune when both files are there."""
+    first, second = CheckpointManager(folder), CheckpointManager(folder)
+    write = manager_module.save_atomically
+
+    def write_and_be_overtaken(content, path):
+        write(content, path)
+        monkeypatch.setattr(manager_module, "save_atomically", write)
+        second.save(make(), step=1, score=0.5)
+
+    monkeypatch.setattr(manager_module, "save_atomically", write_and_be_overtaken)
+    first.save(make(), step=1, score=0.25)
+    assert [path.name for path in first.files()] == ["step=00000001,score=0.5.pt"]
+
+
+@pytest.mark.skipif(atomic.fcntl is None, reason="this system has no file locks")
+def test_pruning_waits_for_another_that_prunes(folder):
+    folder.mkdir(parents=True)
+    inside, most, meet = 0, 0, threading.Barrier(4)
+
+    def work():
+        nonlocal inside, most
+        meet.wait()
+        for _ in range(20):
+            with atomic.one_at_a_time(folder):
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.001)
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+@pytest.mark.filterwarnings("error")
 def test_two_managers_that_write_at_once_do_no_damage(folder):
     """Files may be pruned by either; every file that is left is whole, and none of the errors is another one."""
     errors = []
