@@ -7,20 +7,24 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import lr_scheduler
 
 from course.doctor.code_names import names_in
 from course.doctor.report import Finding
 from course.doctor.setup import Setup
 from course.doctor.watch import Recording
 
+_COUNTED = 5  # steps of a schedule, from which on a run is a resumed one
+
 
 def examine(setup: Setup) -> Iterator[Finding]:
-    """state-dict-aliased, nothing-loaded, optimizer-groups-mismatch."""
+    """state-dict-aliased, nothing-loaded, optimizer-groups-mismatch, optimizer-not-restored."""
     recordings = [r for r in (setup.training, setup.evaluation, setup.after_evaluation) if r is not None]
     yield from nothing_loaded([e for r in recordings for e in r.of("load_state_dict")])
     yield from aliased(setup, recordings)
     for optimizer in setup.optimizers:
         yield from other_shapes(optimizer)
+    yield from without_state(setup)
 
 
 def nothing_loaded(events: list[Any]) -> Iterator[Finding]:
@@ -95,6 +99,21 @@ def other_shapes(optimizer: torch.optim.Optimizer) -> Iterator[Finding]:
                         f"shape {tuple(parameter.shape)}: its state belongs to other parameters, or to another order.",
                     )
                     return
+
+
+def without_state(setup: Setup) -> Iterator[Finding]:
+    """A schedule that has counted steps of an optimizer which has made none."""
+    for scheduler in [*setup.schedulers, *(thing for _, thing in setup.reached(lr_scheduler.LRScheduler))]:
+        optimizer = scheduler.optimizer
+        keeps = optimizer.defaults.get("momentum", 1.0)  # of SGD; the other optimizers always keep a state
+        if scheduler.last_epoch >= _COUNTED and not optimizer.state and keeps:
+            yield Finding(
+                "optimizer-not-restored",
+                f"{type(scheduler).__name__} has counted {scheduler.last_epoch} steps, and {type(optimizer).__name__} "
+                "has no state of any parameter: its moments start at zero in the middle of the schedule.",
+                severity="warning",
+            )
+            return
 
 
 def _some(names: list[str]) -> str:

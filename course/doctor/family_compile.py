@@ -93,13 +93,16 @@ def captured(setup: Setup, name: str, compiled: nn.Module) -> Iterator[Finding]:
                 if not setup.clock.allows(0.1):
                     break
             if counts[0] > 1:
-                reason = why_broken(module, calls[0])
+                reason = why_broken(module, calls[0]) or why_explained(module, calls[0])
         except Exception as error:
             setup.skip(f"what torch.compile makes of {name}", f"{type(error).__name__}: {str(error)[:120]}")
             return
     yield from broken(type(module).__name__, counts, reason)
     later = counts[1:]
-    if len(later) >= 2 and all(later):
+    if setup.step is not None and has_hooks(module):
+        # What a hook writes down, and the step clears, changes from call to call here.
+        setup.skip(f"whether {name} is compiled again", "it has hooks, which depend on the step around the call")
+    elif len(later) >= 2 and all(later):
         yield Finding(
             "recompiles",
             f"{len(counts)} calls of {type(module).__name__} with the same input compiled "
@@ -148,6 +151,17 @@ def why_broken(module: nn.Module, call: tuple[Any, Any]) -> str:
     except Exception as error:
         return str(error)
     return ""
+
+
+def why_explained(module: nn.Module, call: tuple[Any, Any]) -> str:
+    """The first graph break that the compiler lists; fullgraph=True captures some, such as ``x.item()``, otherwise."""
+    reasons = torch._dynamo.explain(module.forward)(*call[0], **call[1]).break_reasons
+    return reasons[0].reason if reasons else ""
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether the module or one in it has forward hooks."""
+    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
 
 
 def _first_line(text: str) -> str:

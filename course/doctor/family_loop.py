@@ -27,7 +27,7 @@ def examine(setup: Setup) -> Iterator[Finding]:
     sizes = [size_of(batch) for batch in setup.batches]
     # A leaf of the step's own is what it trains, and no loss that was made anew.
     if not any(t.is_leaf and t.requires_grad and id(t) not in known for t in variables(setup.step).values()):
-        yield from rewrapped(reading)
+        yield from rewrapped(reading, known)
     for look in (cleared_before_step, never_cleared, clipped_late, clipped_scaled, without_scaler):
         yield from look(reading)
     yield from not_scaled(reading, recording.of("forward"), recording.of("loss"), sizes)
@@ -54,7 +54,7 @@ def size_of(batch: Any) -> int | None:
     return next((size for size in map(size_of, values) if size is not None), None)
 
 
-def rewrapped(reading: Reading) -> Iterator[Finding]:
+def rewrapped(reading: Reading, known: set[int]) -> Iterator[Finding]:
     """Backward passes that end in a fresh leaf, or that reach no parameter at all."""
     passes = [b for b in reading.backwards if b.get("error") is None and not b.create_graph]
     if not passes or any(b.graph.parameters or not b.graph.whole for b in passes):
@@ -62,13 +62,17 @@ def rewrapped(reading: Reading) -> Iterator[Finding]:
     if any(after for b in passes for after in b.after.values()):
         return
     first = passes[0]
-    if any(math.prod(shape) > 1 for shape in first.graph.strangers):
+    groups = [group for update in reading.updates for group in update.event.optimizer.param_groups]
+    stepped = {id(parameter) for group in groups for parameter in group["params"]}
+    own = bool(stepped) and stepped <= known
+    if not own and any(math.prod(shape) > 1 for shape in first.graph.strangers):
         return  # something else is trained, such as an image
     if first.graph.strangers:
-        kind = "is a leaf without a grad_fn" if first.graph.leaf else "comes from a leaf of one element"
+        shapes = " and ".join(str(tuple(shape)) for shape in first.graph.strangers[:2])
+        kind = "is a leaf without a grad_fn" if first.graph.leaf else f"comes from a new leaf of shape {shapes}"
         yield Finding(
             "loss-rewrapped",
-            f"The tensor of value {_short(first.loss)} that backward() is called on {kind}: it was made from a number. "
+            f"The tensor of value {_short(first.loss)} that backward() is called on {kind}: it was made from numbers. "
             f"No parameter is behind it, and in {len(passes)} backward passes none got a gradient.",
         )
     else:

@@ -52,6 +52,8 @@ def evaluated_in_training_mode(recording: Recording) -> Iterator[Finding]:
     if not called or trained:
         return  # an evaluation that trains, such as fitting a probe, is judged by nobody here
     roots = [event for event in recording.of("forward") if event.root]
+    if roots and not roots[-1].training and set(called) <= set(_called(recording.of("forward"), False)):
+        return  # statistics were computed anew (`update_bn`), then the same modules evaluated
     if not any(event.training for event in roots) and all(isinstance(m, _DropoutNd) for m in called.values()):
         return  # the model is in evaluation mode and dropout was put back on: Monte Carlo dropout
     moved = {n: v for n, v in recording.buffers_moved.items() if v > 0 and n.endswith(("running_mean", "running_var"))}

@@ -20,6 +20,7 @@ _FUNCTIONS = {
     "XlogyBackward0": "xlogy",
     "SqrtBackward0": "sqrt",
     "PowBackward0": "pow",
+    "PowBackward1": "pow",
     "DivBackward0": "a division",
     "DivBackward2": "a division",
     "ReciprocalBackward0": "a reciprocal",

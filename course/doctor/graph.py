@@ -106,6 +106,12 @@ def _facts_of(node: Any, name: str, selected: Any) -> Iterator[Fact]:
             )
     elif name == "PowBackward0":
         yield from _power(node, name, selected)
+    elif name == "PowBackward1":  # the exponent is a tensor: a root of a negative number is NaN
+        result, base = saved(node, "result"), saved(node, "self")
+        if isinstance(base, Tensor) and not base.is_complex() and base.numel() <= _MOST_ELEMENTS:
+            bad = torch.isnan(result) & ~torch.isnan(base).expand_as(result)
+            if bad.any():
+                yield Fact("sqrt", _numbers(name, bad, selected) | {"zeros": 0, "negatives": int(bad.sum())})
     elif name == "AbsBackward0":
         yield from _squared(node, name, parents(node)[0], saved(node, "self"))
     elif name == "MulBackward0":

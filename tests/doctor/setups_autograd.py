@@ -248,6 +248,23 @@ def root_of_what_was_not_chosen(bad):
     return plain(mlp(4, 1), loader(*curve()), loss)
 
 
+class Powers(nn.Module):
+    """Learnt powers of what is positive; negative numbers stay as they are."""
+
+    def __init__(self, bad):
+        super().__init__()
+        self.exponent, self.bad = nn.Parameter(torch.full((4,), 0.8)), bad
+
+    def forward(self, x):
+        base = x if self.bad else x.clamp_min(1e-3)
+        return torch.where(x > 0, base.pow(self.exponent), x)
+
+
+@pair("where-nan-gradient")
+def learnt_powers_of_what_was_not_chosen(bad):
+    return plain(nn.Sequential(Powers(bad), mlp(4, 1)), loader(*curve()), F.mse_loss)
+
+
 @pair("sqrt-at-zero", "autograd-11")
 def distance_of_equal_points(bad):
     model = mlp(8, 6)

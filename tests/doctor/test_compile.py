@@ -88,3 +88,36 @@ def test_last_short_batch_is_sound():
     arguments = standard(torch.compile(net(), backend="eager"))
     arguments["loader"] = loader(*blobs(), batch_size=24)
     assert seen(arguments) == []
+
+
+def reads(self, h):
+    self.largest = h.max().item()
+    return h
+
+
+def test_a_value_read_inside_forward_breaks_the_graph():
+    model = torch.compile(Net(reads), backend="eager")
+    arguments = {
+        "model": model,
+        "loader": loader(*blobs()),
+        "loss_fn": nn.CrossEntropyLoss(),
+        "optimizer": torch.optim.Adam(model.parameters(), lr=3e-3),
+    }
+    assert seen(arguments) == ["graph-break"]
+
+
+def test_a_hook_whose_list_the_step_clears_is_sound():
+    inner, outputs = Net(), []
+    inner.body.register_forward_hook(lambda module, inputs, output: outputs.append(output))
+    model = torch.compile(inner, backend="eager")
+    opt = torch.optim.Adam(model.parameters(), lr=3e-3)
+
+    def step(batch):
+        outputs.clear()
+        opt.zero_grad()
+        loss = F.cross_entropy(model(batch[0]), batch[1]) + 1e-3 * sum(output.abs().mean() for output in outputs)
+        loss.backward()
+        opt.step()
+        return loss.item()
+
+    assert seen({"model": model, "loader": loader(*blobs()), "step": step, "optimizer": opt}) == []

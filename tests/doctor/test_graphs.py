@@ -352,3 +352,40 @@ def test_part_of_the_weights_is_sound():
         opt.step()
 
     assert seen(setup(step, model, optimizer=opt)) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "restored", "wanted"),
+    [
+        (torch.optim.AdamW, False, ["optimizer-not-restored"]),
+        (torch.optim.AdamW, True, []),
+        (torch.optim.SGD, False, []),
+    ],
+)
+def test_resumed_without_the_state_of_the_optimizer(make, restored, wanted):
+    def parts():
+        model = net()
+        opt = make(model.parameters(), lr=3e-3)
+        return model, opt, torch.optim.lr_scheduler.CosineAnnealingLR(opt, 4000)
+
+    def step_of(model, opt, schedule):
+        def step(batch):
+            opt.zero_grad()
+            loss = loss_of(model, batch)
+            loss.backward()
+            opt.step()
+            schedule.step()
+            return loss.item()
+
+        return step
+
+    first = parts()
+    step, batch = step_of(*first), blobs()
+    for _ in range(30):
+        step(batch)
+    second = parts()
+    for ours, theirs, wants in zip(second, first, (True, restored, True), strict=True):
+        if wants:
+            ours.load_state_dict(theirs.state_dict())
+    model, opt, schedule = second
+    assert seen(setup(step_of(*second), model, optimizer=opt, scheduler=schedule)) == wanted

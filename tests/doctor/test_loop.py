@@ -263,7 +263,15 @@ def rewrapped_by_detach(model, opt, batch, _):
     opt.step()
 
 
-@pytest.mark.parametrize("body", [rewrapped, rewrapped_by_detach])
+def rewrapped_terms(model, opt, batch, _):
+    opt.zero_grad()
+    loss = loss_of(model, batch)
+    loss = torch.tensor([loss.item(), 0.1 * loss.item()], requires_grad=True).sum()
+    loss.backward()
+    opt.step()
+
+
+@pytest.mark.parametrize("body", [rewrapped, rewrapped_by_detach, rewrapped_terms])
 def test_loss_rewrapped(body):
     assert seen(looped(body)) == ["loss-rewrapped"]
 

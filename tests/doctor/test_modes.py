@@ -195,3 +195,17 @@ def test_trained_batchnorm_and_frozen_layernorm_are_sound():
         opt.step()
 
     assert seen(setup(step, model, optimizer=opt)) == []
+
+
+def test_statistics_computed_anew_before_an_evaluation_are_sound():
+    model = net("norm")
+    averaged = torch.optim.swa_utils.AveragedModel(model)
+    x, y = blobs()
+
+    def evaluate():
+        torch.optim.swa_utils.update_bn([x[:64], x[64:128]], averaged)
+        averaged.eval()
+        with torch.no_grad():
+            return (averaged(x).argmax(1) == y).float().mean().item()
+
+    assert seen(trained(model, evaluate)) == []

@@ -16,7 +16,7 @@ from course.doctor.explain import facts, reading
 from course.doctor.explain.errors import Frame, ParsedError, TensorFact
 
 _MOST_FRAMES, _MOST_TENSORS, _MOST_CHAIN = 60, 24, 12
-_LOOKED_AT = 6  # frames, from the innermost, whose tensors are looked at
+_LOOKED_AT, _USERS = 6, 2  # frames, from the innermost, whose tensors are looked at: any, and the user's own
 _STDLIB = tuple({path for key in ("stdlib", "platstdlib") if (path := sysconfig.get_paths().get(key))})
 
 
@@ -87,10 +87,9 @@ def _frames(error: BaseException) -> tuple[Frame, ...]:
             with contextlib.suppress(Exception):
                 parsed = _with_surroundings(parsed, frame, line)
         frames.append(parsed)
-    inner_user = max((n for n, frame in enumerate(frames) if frame.is_user), default=0)
-    first = max(min(inner_user, len(frames) - _LOOKED_AT), len(frames) - 30, 0)
-    for number in range(first, len(frames)):
-        if number == inner_user or number >= len(frames) - _LOOKED_AT:
+    users = [number for number, frame in enumerate(frames) if frame.is_user][-_USERS:]
+    for number in range(len(frames)):
+        if number in users or number >= len(frames) - _LOOKED_AT:
             with contextlib.suppress(Exception):
                 tensors = tuple(_tensors_of(walked[number][0], frames[number].code))
                 frames[number] = replace(frames[number], tensors=tensors)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from course.doctor.explain.code import flow
 from course.doctor.explain.errors import ParsedError
+from course.doctor.explain.facts import is_module
+from course.doctor.explain.objects import local
 from course.doctor.explain.rules import Rule, Seen
 from course.doctor.explain.texts_autograd_twice import RULES as TWICE
 
@@ -104,6 +107,34 @@ def _rewrapped(error: ParsedError, match: re.Match[str]) -> Seen | None:
     return Seen(0.95, f"`{found[0]}...` makes a new tensor from the loss's number.")
 
 
+def _rewrapped_before(error: ParsedError, match: re.Match[str]) -> Seen | None:
+    """No parameter has a gradient, because backward() started at a new leaf."""
+    found = re.search(
+        r"(\w+) = (?:torch\.(?:tensor|as_tensor|Tensor|FloatTensor)|Variable)\([^\n]{0,120}requires_grad ?= ?True",
+        error.context,
+    )
+    if not found or ".grad" not in error.code or not re.search(rf"\b{found[1]}\.backward\(", error.context):
+        return None
+    return Seen(0.93, f"`{found[0]}` is a new leaf: backward() ends at it, and the parameters get no gradient.")
+
+
+def _copied_log(error: ParsedError, match: re.Match[str]) -> Seen | None:
+    """``copy.deepcopy`` of what a loop has collected."""
+    copied = local(error, "deepcopy", "x", outermost=True)
+    if type(copied) not in (list, tuple, dict) or any(True for _ in _modules_in(copied)):
+        return None
+    return Seen(0.9, f"What is copied is a {type(copied).__name__} of results that still hold their graphs.")
+
+
+def _modules_in(copied: object) -> Iterator[object]:
+    held = copied.values() if isinstance(copied, dict) else copied
+    return (each for each in held if is_module(each))
+
+
+def _copied_module(error: ParsedError, match: re.Match[str]) -> Seen:
+    return Seen(0.4 if _copied_log(error, match) else 0.7)
+
+
 def _copied(error: ParsedError, match: re.Match[str]) -> Seen:
     is_loss = re.search(r"torch\.tensor\([^)]{0,40}loss", f"{error.code} {error.context} {error.flat}", re.IGNORECASE)
     wanted = (
@@ -187,12 +218,13 @@ def _where(error: ParsedError, match: re.Match[str]) -> Seen | None:
     )
 
 
+_DEEPCOPY = r"Only Tensors created explicitly by the user \(graph leaves\) support the deepcopy protocol"
 _NO_GRAD = r"element \d+ of (?:tensors|variables) does not require grad"
 _NAN = r"Function '?(\w+)'? returned nan values"
 _NONE = (
     r"unsupported operand type\(s\) for [-*+/@]=?: '?\w+'? and '?NoneType"
     r"|unsupported operand type\(s\) for [-*+/@]=?: 'NoneType' and"
-    r"|'NoneType' object has no attribute '(?:zero_|data|norm|detach_?|clone|mul_?|abs|shape|mean|sum|item|add_?)'"
+    r"|'NoneType' object has no attribute '\w{1,40}'"
 )
 
 RULES: tuple[Rule, ...] = (
@@ -225,11 +257,8 @@ RULES: tuple[Rule, ...] = (
         confidence=0.96,
     ),
     Rule("nonleaf-parameter", r"you can only change requires_grad flags of leaf variables", confidence=0.7),
-    Rule(
-        "nonleaf-parameter",
-        r"Only Tensors created explicitly by the user \(graph leaves\) support the deepcopy protocol",
-        confidence=0.7,
-    ),
+    Rule("nonleaf-parameter", _DEEPCOPY, look=_copied_module),
+    Rule("graph-retained-in-log", _DEEPCOPY, look=_copied_log),
     Rule("nonleaf-parameter", r"Cannot assign non-leaf Tensor to parameter", confidence=0.6),
     Rule("parameter-rebound", r"Cannot assign non-leaf Tensor to parameter", confidence=0.75),
     Rule(
@@ -239,6 +268,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("parameter-rebound", _NONE, look=_rebound),
     Rule("nonleaf-parameter", _NONE, look=_nonleaf),
+    Rule("loss-rewrapped", _NONE, look=_rewrapped_before),
     Rule(
         "inference-tensor-in-autograd",
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from course.doctor.explain.errors import ParsedError
+from course.doctor.explain.objects import named, parameters
 from course.doctor.explain.rules import Rule, Seen
 
 _RAGGED, _NONE, _PICKLE, _HANDLE = "ragged-batch", "none-sample", "unpicklable-worker-object", "shared-file-handle"
@@ -39,6 +40,26 @@ def _if_collating(sure: float, unsure: float | None):
         return Seen(confidence) if confidence is not None else None
 
     return look
+
+
+def _distribution(error: ParsedError, match: re.Match[str]) -> Seen:
+    """A torch.distributions object of NaN: the input brought it, or the network's weights are NaN already."""
+    broken = [name for name, parameter in parameters(error) if not parameter.isfinite().all()]
+    if broken:
+        return Seen(0.35, f"`{broken[0]}` holds NaN or inf: the training made it, not this input.")
+    return Seen(0.75 if error.error is not None else 0.5)
+
+
+def _transposed(error: ParsedError, match: re.Match[str]) -> Seen | None:
+    """A list in a sample comes out of default_collate as a list of columns."""
+    for name in re.findall(rf"(\w+)\.{match[1]}\b", error.code):
+        held = named(error, name)
+        shapes = {tuple(getattr(each, "shape", ())) for each in held} if type(held) is list else {()}
+        if len(shapes) == 1 and (shape := shapes.pop()):
+            return Seen(
+                0.93, f"`{name}` is a list of {len(held)} tensors of shape {shape}: the batch is the inner axis."
+            )
+    return Seen(0.7) if error.error is None and _collating(error) else None
 
 
 def _none_type(error: ParsedError, match: re.Match[str]) -> Seen | None:
@@ -119,6 +140,18 @@ RULES: tuple[Rule, ...] = (
     Rule(_RAGGED, r"Sizes of tensors must match except in dimension", look=_if_collating(0.9, None)),
     Rule(_RAGGED, r"expected sequence of length \d+ at dim \d+ \(got \d+\)", look=_if_collating(0.9, 0.5)),
     Rule(_RAGGED, r"requested array has an inhomogeneous shape", look=_if_collating(0.6, None)),
+    Rule(
+        "list-sample-transposed",
+        r"'list' object has no attribute '(to|cuda|float|unsqueeze|device|requires_grad)'",
+        ("AttributeError",),
+        look=_transposed,
+    ),
+    Rule(
+        "nonfinite-data",
+        r"to satisfy the constraint .{1,200}but found invalid values.{0,80}\b(?:nan|inf)\b",
+        ("ValueError",),
+        look=_distribution,
+    ),
     Rule(_NONE, r"batch must contain .{0,80}; found <class 'NoneType'>", confidence=0.98),
     Rule(_NONE, r"expected Tensor as element (\d+) in argument 0, but got NoneType", look=_if_collating(0.96, 0.7)),
     Rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from course.doctor.explain.errors import ParsedError
+from course.doctor.explain.objects import local, parameters
 from course.doctor.explain.rules import Rule, Seen
 
 _HALVES = r"(?:c10::|at::|torch\.)?(?:half|bfloat16|float16)"
@@ -76,9 +77,30 @@ def _numpy_type(error: ParsedError, match: re.Match[str]) -> Seen | None:
     return None
 
 
+def _elsewhere(error: ParsedError) -> list[str]:
+    """Parameters with a gradient that the optimizer of `GradScaler.step` does not hold; [] for a text."""
+    optimizer = local(error, "step", "optimizer")
+    held = {id(p) for group in getattr(optimizer, "param_groups", ()) for p in group["params"]}
+    return [name for name, p in parameters(error) if held and p.grad is not None and id(p) not in held]
+
+
+def _not_held(error: ParsedError, match: re.Match[str]) -> Seen:
+    if names := _elsewhere(error):
+        return Seen(0.95, f"`{names[0]}` has a gradient, and the optimizer does not hold it.")
+    return Seen()
+
+
+def _cleared(error: ParsedError, match: re.Match[str]) -> Seen | None:
+    between = re.search(r"\.backward\((?P<lines>.{0,400}?)\.step\(", error.context, re.DOTALL)
+    cleared = between and re.search(r"[\w.]+\.zero_grad\(\w*\)", between["lines"])
+    if not cleared or _elsewhere(error):
+        return None
+    return Seen(0.9, f"`{cleared[0]}` stands between backward() and the step, and leaves no gradient to check.")
+
+
 def _no_checks(error: ParsedError, match: re.Match[str]) -> Seen:
     return Seen(
-        None,
+        0.3 if _elsewhere(error) else None,
         "No parameter of this optimizer had a gradient when the scaler looked: backward() was not called before, or "
         "the loss does not depend on these parameters.",
         "Print `[p.grad is None for group in optimizer.param_groups for p in group['params']]` after backward().",
@@ -118,7 +140,8 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule("graph-cut", r"no inf checks were recorded for this optimizer", _SCALER, 0.55, _no_checks),
-    Rule("optimizer-misses-parameters", r"no inf checks were recorded for this optimizer", _SCALER, 0.5, _no_checks),
+    Rule("optimizer-misses-parameters", r"no inf checks were recorded for this optimizer", _SCALER, 0.5, _not_held),
+    Rule("zero-grad-before-step", r"no inf checks were recorded for this optimizer", _SCALER, look=_cleared),
     Rule(
         "step-missing",
         r"no inf checks were recorded prior to update",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from course.doctor.explain.errors import ParsedError
+from course.doctor.explain.facts import is_module
+from course.doctor.explain.objects import local, modules
 from course.doctor.explain.rules import Rule, Seen
 from course.doctor.explain.texts_modules_shapes import RULES as SHAPES
 
@@ -87,6 +89,25 @@ def _unregistered(error: ParsedError, match: re.Match[str]) -> Seen | None:
     return Seen(0.7, f"`{held.name}` belongs to a layer in a plain list or dict of {held.owner}.") if held else None
 
 
+def _repeated(error: ParsedError, match: re.Match[str]) -> Seen | None:
+    """One layer at several places of a list: each place gives its parameters again."""
+    for name, module in modules(error):
+        for path, part in module.named_modules():
+            places = [key for key, each in part.named_children()], list(part._modules)
+            if len(places[1]) > len(places[0]):
+                where = f"{name}.{path}" if path else name
+                return Seen(0.95, f"`{where}` has {len(places[1])} places for {len(places[0])} different modules.")
+    return Seen(0.8) if re.search(r"\] ?\* ?\w", error.context) else None
+
+
+def _wrapped(error: ParsedError, match: re.Match[str]) -> Seen | None:
+    """What DistributedDataParallel was given: without parameters, or with frozen ones only."""
+    module = local(error, "__init__", "module")
+    if not is_module(module) or any(True for _ in module.parameters()):
+        return None
+    return Seen(why=f"`{type(module).__name__}` registers no parameter.")
+
+
 def _next_parameters(error: ParsedError, match: re.Match[str]) -> Seen | None:
     asked = re.search(r"next\(.{0,80}parameters\(", error.code)
     return Seen(0.95, f"`{error.code.strip()}` finds no parameter.") if asked else None
@@ -143,7 +164,8 @@ RULES: tuple[Rule, ...] = (
     Rule(_NONE, r"optimizer got an empty parameter list", confidence=0.95, look=_empty),
     Rule("unregistered-submodule", r"optimizer got an empty parameter list", look=_unregistered),
     Rule(_NONE, r"^$", ("StopIteration",), look=_next_parameters),
-    Rule(_NONE, r"is not needed when a module doesn't have any parameters that require a gradient", confidence=0.6),
+    Rule(_NONE, r"is not needed when a module doesn't have any parameters? that requires? a gradient", look=_wrapped),
+    Rule("shared-by-list-multiplication", r"some parameters appear in more than one parameter group", look=_repeated),
     Rule(
         _USED,
         rf"'({_LAYERS})' object has no attribute '(\w+)'",

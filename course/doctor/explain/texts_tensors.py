@@ -108,6 +108,13 @@ def _product(shape: tuple[int, ...]) -> int:
     return total
 
 
+def _square(error: ParsedError, match: re.Match[str]) -> Seen | None:
+    """A result of (N, N) where N numbers were to go."""
+    if not match[1] == match[2] == match[3]:
+        return None
+    return Seen(why=f"A result of shape [{match[1]}, {match[2]}] would have to fit into [{match[3]}].")
+
+
 def _grown(error: ParsedError, match: re.Match[str]) -> Seen:
     return Seen(why=f"A result of shape [{match[2]}] would have to fit into [{match[1]}].")
 
@@ -245,6 +252,12 @@ RULES: tuple[Rule, ...] = (
             r"|must be the same as) (?:the )?input size \((?:torch\.Size\()?(\[[\d, ]*\])"
         ),
         look=_target_size,
+    ),
+    Rule(
+        "broadcast-outer-product",
+        r"expand\([\w.]{1,40}\{\[(\d+), (\d+)\]\}, size=\[(\d+)\]\): the number of sizes provided \(1\)",
+        confidence=0.85,
+        look=_square,
     ),
     Rule(
         "broadcast-outer-product",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from course.doctor.explain import left_behind
 from course.doctor.explain.code import discarded
-from course.doctor.explain.errors import ParsedError, TensorFact
+from course.doctor.explain.errors import ParsedError
 from course.doctor.explain.rules import Rule, Seen
 
 _FAULT = "device-mismatch"
@@ -59,51 +59,6 @@ def _unlike_types(error: ParsedError, match: re.Match[str]) -> Seen | None:
     return Seen(0.95, f"Input and weight are on {places[0]} and {places[1]}.")
 
 
-def _plain_attribute(error: ParsedError, match: re.Match[str]) -> Seen | None:
-    """A tensor that a module holds neither as parameter nor as buffer stays behind when the module moves."""
-    for each, registered in _left_behind(error, "plain"):
-        if registered or each.name in error.code:
-            there = f", its parameters on {', '.join(sorted(registered))}" if registered else ""
-            return Seen(0.97, f"`{each.name}` is a plain attribute of {each.owner} on {each.device}{there}.")
-    if error.tensors or not error.functions or error.functions[0] != "forward":
-        return None
-    found = re.search(r"[-+*/@,(] ?(self\.[a-z]\w*)\b(?![.(])", error.code)
-    return (
-        Seen(0.5, f"`{found[1]}` may be a plain attribute, which `model.to(device)` does not move.") if found else None
-    )
-
-
-def _unregistered(error: ParsedError, match: re.Match[str]) -> Seen | None:
-    for each, registered in _left_behind(error, "unregistered"):
-        there = f", the registered parameters on {', '.join(sorted(registered))}" if registered else ""
-        return Seen(
-            0.97,
-            f"`{each.name}` belongs to a layer in a plain list or dict of {each.owner}; it is on {each.device}{there}.",
-        )
-    return None
-
-
-def _left_behind(error: ParsedError, role: str) -> Iterator[tuple[TensorFact, set[str]]]:
-    """Tensors of that role on another device than what their module registered, or else than the others."""
-    for frame in reversed(error.frames):
-        for each in (each for each in frame.tensors if each.role == role):
-            root = each.name.partition(".")[0] + "."
-            own = [other for other in frame.tensors if other.name.startswith(root) and other.owner]
-            registered = {other.device for other in own if other.role in ("parameter", "buffer")}
-            others = registered or {other.device for other in frame.tensors if other.role in ("tensor", "parameter")}
-            if others and each.device not in others:
-                yield each, registered
-
-
-def _built_in_forward(error: ParsedError, match: re.Match[str]) -> Seen | None:
-    if any(
-        frame.is_user and frame.function == "forward" and re.search(r"\bnn\.[A-Z]\w+\(.*\)\(", frame.code)
-        for frame in error.frames
-    ):
-        return Seen(0.96, "The layer is made inside forward, on the CPU, with new weights at each call.")
-    return None
-
-
 def _discarded(error: ParsedError, match: re.Match[str]) -> Seen | None:
     names = [each.name for each in error.tensors if each.role == "tensor"]
     for name in dict.fromkeys(names):
@@ -117,9 +72,7 @@ def _discarded(error: ParsedError, match: re.Match[str]) -> Seen | None:
 _ALL = rf"{_MISMATCH}|Input type \(\S{{1,40}}\) and weight type \(\S{{1,40}}\) should be the same"
 
 RULES: tuple[Rule, ...] = (
-    Rule("layer-built-in-forward", _ALL, look=_built_in_forward),
-    Rule("tensor-not-buffer", _ALL, look=_plain_attribute),
-    Rule("unregistered-submodule", _ALL, look=_unregistered),
+    *left_behind.rules(_ALL, "device"),
     Rule("discarded-to-result", _ALL, look=_discarded),
     Rule(_FAULT, _MISMATCH, look=_mismatch),
     Rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from course.doctor.explain import left_behind
 from course.doctor.explain.code import discarded
 from course.doctor.explain.dtypes import HALVES, INTEGERS, canonical, dtypes_in
 from course.doctor.explain.errors import ParsedError, TensorFact
@@ -148,6 +149,7 @@ def _found_double(error: ParsedError, match: re.Match[str]) -> Seen | None:
 
 RULES: tuple[Rule, ...] = (
     Rule("discarded-to-result", rf"{_UNLIKE}|not implemented for '|floating point", look=_discarded),
+    *left_behind.rules(_UNLIKE, "dtype"),
     Rule(DOUBLE, _UNLIKE, look=_unlike_double),
     Rule(INTEGER, _UNLIKE, look=_unlike_integer),
     Rule(
@@ -167,7 +169,11 @@ RULES: tuple[Rule, ...] = (
         confidence=0.95,
     ),
     Rule(INTEGER, r"only Tensors of floating point (?:and complex )?dtype can require gradients", confidence=0.97),
-    Rule(INTEGER, r"expected a floating point or complex tensor as input", confidence=0.95),
+    Rule(
+        INTEGER,
+        r"expected a floating point or complex tensor as input|Input tensor should be a float tensor\. Got",
+        confidence=0.95,
+    ),
     Rule(
         INTEGER,
         r"input tensor must be either float or double dtype|bool dtype is not supported for input",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from course.doctor.explain.code import flow
 from course.doctor.explain.errors import ParsedError
 from course.doctor.explain.rules import Rule, Seen
 from course.doctor.explain.texts_training_losses import RULES as LOSSES
@@ -16,6 +17,14 @@ _KEPT = re.compile(
     ),
     re.MULTILINE | re.IGNORECASE,
 )
+
+
+def _over_classes(error: ParsedError, match: re.Match[str]) -> Seen | None:
+    """``logits.argmax(0) == target``: one number a class against one a sample."""
+    chosen = re.search(r"(?:\.|torch\.)(?:argmax|max|topk)\((?:\w+ ?, ?)?(?:dim ?= ?|axis ?= ?)?0\)", flow(error))
+    if not chosen:
+        return None
+    return Seen(0.85, f"`{chosen[0].lstrip('.')}` chooses over the batch: {match[1]} numbers against {match[2]}.")
 
 
 def _memory(error: ParsedError, match: re.Match[str]) -> Seen:
@@ -143,6 +152,12 @@ RULES: tuple[Rule, ...] = (
         ("ZeroDivisionError", "RuntimeError"),
         confidence=0.7,
         look=_zero_division,
+    ),
+    Rule(
+        "argmax-wrong-axis",
+        r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)",
+        ("RuntimeError",),
+        look=_over_classes,
     ),
     Rule(
         "argmax-wrong-axis",
