@@ -30,6 +30,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "division-by-zero": _TOO_FAST,
     "double-sigmoid": _NOTHING_MOVES,
     "double-softmax": ("mse-on-probabilities", *_NOTHING_MOVES),
+    "forward-called-directly": ("graph-cut",),
     "freeze-typo": ("optimizer-misses-parameters",),
     "functional-dropout-ignores-eval": ("eval-mode-missing",),
     "gradient-underflow": _NOTHING_MOVES,

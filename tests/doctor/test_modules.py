@@ -260,3 +260,19 @@ def test_hooks_that_are_bypassed():
     given = {"model": model, "loader": data(), "optimizer": optimizer}
     assert alarms(**given, step=lambda batch: step(batch, model.forward))[:1] == ["forward-called-directly"]
     assert alarms(**given, step=lambda batch: step(batch, model)) == []
+
+
+def test_a_weight_that_a_bypassed_hook_makes_is_no_fault_of_its_own():
+    class Normed(nn.Module):
+        def __init__(self, by_name):
+            super().__init__()
+            self.first, self.last = nn.utils.spectral_norm(nn.Linear(8, 24)), nn.Linear(24, 4)
+            self.by_name = by_name
+
+        def forward(self, x):
+            return self.last((self.first.forward(x) if self.by_name else self.first(x)).relu())
+
+    model = Normed(True)
+    assert alarms(**trained(model, data(), LOSS)) == ["forward-called-directly"]
+    model = Normed(False)
+    assert alarms(**trained(model, data(), LOSS)) == []
