@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ class Watch:
         self.requests = 0
         self.foreign: list[str] = []
         self.errors: list[str] = []
+        self.forgiven: tuple[str, ...] = ()
 
     def route(self, route: Route, request: Request) -> None:
         self.requests += 1
@@ -42,15 +42,15 @@ class Watch:
             route.abort()
 
     def console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" and not any(words in message.text for words in self.forgiven):
             self.errors.append(f"{message.text} ({message.location.get('url')})")
 
-    @contextmanager
-    def forgiving(self, words: str) -> Iterator[None]:
-        """Let errors with these words pass in the block."""
-        before = len(self.errors)
-        yield
-        self.errors[before:] = [error for error in self.errors[before:] if words not in error]
+    def forgive_widgets_that_have_gone(self) -> None:
+        """Let pass what JupyterLab's console says of each widget of a kernel that was restarted, from now on.
+
+        It shows nothing in its place. On a busy machine it says so late.
+        """
+        self.forgiven = ("widget model not found", "Comm not found for comm id")
 
     def follow(self, page: Page) -> None:
         page.on("console", self.console)
@@ -277,9 +277,10 @@ def test_headings_make_a_table_of_contents(lesson: NotebookPage, screenshot: Cal
     screenshot(lesson.page, "table-of-contents-light")
 
 
-def test_after_a_restart_it_goes_on(server: Server, lesson: NotebookPage):
+def test_after_a_restart_it_goes_on(server: Server, lesson: NotebookPage, watch: Watch):
     before = passed(server)
     assert before > 0
+    watch.forgive_widgets_that_have_gone()
     lesson.restart()
     for text in ("import torch", "run_device = "):
         lesson.run(lesson.find(text))
@@ -296,17 +297,16 @@ def test_a_saved_page_is_complete_when_it_is_opened_again(
     """With a new kernel, which knows nothing of the old one's widgets: the verdicts are the static ones."""
     lesson.page.keyboard.press("Control+s")
     lesson.page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+    watch.forgive_widgets_that_have_gone()
     lesson.restart()
-    # jupyter-widgets says so in the console of every widget of a kernel that has gone, and shows nothing in its place.
-    with watch.forgiving("widget model not found"):
-        lesson.open(server.url(LESSON), LESSON)
-        shown = verdict(lesson, DIAGONAL)
-        expect(shown).to_have_attribute("data-outcome", "PASSED")
-        expect(strip(lesson, DIAGONAL)).to_have_count(0)
-        screenshot(lesson.page, "opened-again-light")
-        expect(lesson.output(lesson.find(EXPLORER)).get_by_role("img").first).to_be_visible()
-        for text in ("Error displaying widget", "Loading widget", "model not found"):
-            expect(lesson.page.get_by_text(text).locator("visible=true")).to_have_count(0)
+    lesson.open(server.url(LESSON), LESSON)
+    shown = verdict(lesson, DIAGONAL)
+    expect(shown).to_have_attribute("data-outcome", "PASSED")
+    expect(strip(lesson, DIAGONAL)).to_have_count(0)
+    screenshot(lesson.page, "opened-again-light")
+    expect(lesson.output(lesson.find(EXPLORER)).get_by_role("img").first).to_be_visible()
+    for text in ("Error displaying widget", "Loading widget", "model not found"):
+        expect(lesson.page.get_by_text(text).locator("visible=true")).to_have_count(0)
 
 
 def test_the_curve_of_a_training_run_moves(
