@@ -93,10 +93,10 @@ def _repeated(error: ParsedError, match: re.Match[str]) -> Seen | None:
     """One layer at several places of a list: each place gives its parameters again."""
     for name, module in modules(error):
         for path, part in module.named_modules():
-            places = [key for key, each in part.named_children()], list(part._modules)
-            if len(places[1]) > len(places[0]):
+            places = [id(each) for each in part._modules.values() if each is not None]
+            if len(places) > len(set(places)):
                 where = f"{name}.{path}" if path else name
-                return Seen(0.95, f"`{where}` has {len(places[1])} places for {len(places[0])} different modules.")
+                return Seen(0.95, f"`{where}` has {len(places)} places for {len(set(places))} different modules.")
     return Seen(0.8) if re.search(r"\] ?\* ?\w", error.context) else None
 
 
