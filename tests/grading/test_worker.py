@@ -499,7 +499,9 @@ def test_where_no_worker_runs_anything_the_grader_is_broken_not_the_answer(grade
 
 def test_a_worker_that_is_killed_in_the_middle_has_a_row_for_everything(grader, tmp_path, monkeypatch):
     path = tmp_path / "answer.py"
-    path.write_text("strides = (2, 5)\ndef flatten_elements(x):\n    return x.reshape(-1)\n")
+    # So slow that it is never over before the kill, also where this process gets no turn for a while.
+    slow = "def flatten_elements(x):\n    import time\n    time.sleep(0.05)\n    return x.reshape(-1)\n"
+    path.write_text(f"strides = (2, 5)\n{slow}")
     kills = []
 
     from course.grading.reading import Report
