@@ -105,7 +105,7 @@ def without_state(setup: Setup) -> Iterator[Finding]:
     """A schedule that has counted steps of an optimizer which has made none."""
     for scheduler in [*setup.schedulers, *(thing for _, thing in setup.reached(lr_scheduler.LRScheduler))]:
         optimizer = scheduler.optimizer
-        keeps = optimizer.defaults.get("momentum", 1.0)  # of SGD; the other optimizers always keep a state
+        keeps = not isinstance(optimizer, torch.optim.SGD) or optimizer.defaults["momentum"]
         if scheduler.last_epoch >= _COUNTED and not optimizer.state and keeps:
             yield Finding(
                 "optimizer-not-restored",

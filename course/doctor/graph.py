@@ -109,7 +109,7 @@ def _facts_of(node: Any, name: str, selected: Any) -> Iterator[Fact]:
     elif name == "PowBackward1":  # the exponent is a tensor: a root of a negative number is NaN
         result, base = saved(node, "result"), saved(node, "self")
         if isinstance(base, Tensor) and not base.is_complex() and base.numel() <= _MOST_ELEMENTS:
-            bad = torch.isnan(result) & ~torch.isnan(base).expand_as(result)
+            bad = torch.isnan(result) & (base < 0) & ~torch.isnan(saved(node, "exponent"))
             if bad.any():
                 yield Fact("sqrt", _numbers(name, bad, selected) | {"zeros": 0, "negatives": int(bad.sum())})
     elif name == "AbsBackward0":

@@ -359,6 +359,7 @@ def test_part_of_the_weights_is_sound():
     [
         (torch.optim.AdamW, False, ["optimizer-not-restored"]),
         (torch.optim.AdamW, True, []),
+        (torch.optim.RMSprop, False, ["optimizer-not-restored"]),
         (torch.optim.SGD, False, []),
     ],
 )

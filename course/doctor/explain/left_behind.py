@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -18,24 +19,14 @@ _SUBJECT = {"device": "on", "dtype": "in"}
 
 def rules(pattern: str, what: str) -> tuple[Rule, ...]:
     """The rules for a text about operands that differ in `what`, "device" or "dtype"."""
-
-    def plain(error: ParsedError, match: re.Match[str]) -> Seen | None:
-        return _plain_attribute(error, what)
-
-    def unregistered(error: ParsedError, match: re.Match[str]) -> Seen | None:
-        return _unregistered(error, what)
-
-    def built(error: ParsedError, match: re.Match[str]) -> Seen | None:
-        return _built_in_forward(error, what)
-
     return (
-        Rule("layer-built-in-forward", pattern, look=built),
-        Rule("tensor-not-buffer", pattern, look=plain),
-        Rule("unregistered-submodule", pattern, look=unregistered),
+        Rule("layer-built-in-forward", pattern, look=functools.partial(_built_in_forward, what=what)),
+        Rule("tensor-not-buffer", pattern, look=functools.partial(_plain_attribute, what=what)),
+        Rule("unregistered-submodule", pattern, look=functools.partial(_unregistered, what=what)),
     )
 
 
-def _plain_attribute(error: ParsedError, what: str) -> Seen | None:
+def _plain_attribute(error: ParsedError, match: re.Match[str], what: str) -> Seen | None:
     """A tensor that a module holds neither as parameter nor as buffer stays behind when the module moves."""
     for each, registered in _left_behind(error, "plain", what):
         if registered or each.name in error.code:
@@ -50,7 +41,7 @@ def _plain_attribute(error: ParsedError, what: str) -> Seen | None:
     )
 
 
-def _unregistered(error: ParsedError, what: str) -> Seen | None:
+def _unregistered(error: ParsedError, match: re.Match[str], what: str) -> Seen | None:
     for each, registered in _left_behind(error, "unregistered", what):
         is_what = f"{_SUBJECT[what]} {getattr(each, what)}"
         there = f", the registered parameters {_SUBJECT[what]} {', '.join(sorted(registered))}" if registered else ""
@@ -79,7 +70,7 @@ def _left_behind(error: ParsedError, role: str, what: str) -> Iterator[tuple[Ten
                 yield each, registered
 
 
-def _built_in_forward(error: ParsedError, what: str) -> Seen | None:
+def _built_in_forward(error: ParsedError, match: re.Match[str], what: str) -> Seen | None:
     for frame in error.frames:
         if not frame.is_user or frame.function != "forward":
             continue
